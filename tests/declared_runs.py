@@ -21,7 +21,7 @@ from tasks.lifecycle.staging import staging
 from tasks.top_down.declared.measurements import write_declared_layout
 from tasks.top_down.declared.public_tables import read_declared
 from tasks.top_down.declared.release import write_release
-from tasks.top_down.declared.source import ALL, DeclaredRun
+from tasks.top_down.declared.source import DeclaredRun
 from tasks.top_down.declared.wide import estimate
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.measure import claim
@@ -58,7 +58,7 @@ def stage(run: DeclaredRun, folder: Path) -> Path:
 
 
 def histograms(run: DeclaredRun) -> list[tuple[bytes, bytes, bytes]]:
-    found = [load_estimates(run, run.name, ALL, level) for level in run.declared.hierarchy.spine.levels]
+    found = [load_estimates(run, run.branch, level) for level in run.declared.hierarchy.spine.levels]
     return [(own.starts.tobytes(), own.cell.tobytes(), own.count.tobytes()) for own in found]
 
 
@@ -77,7 +77,7 @@ def again(run: DeclaredRun, folder: Path, read: Callable[..., IntArray] | None =
 
 def all_answers(run: DeclaredRun) -> dict[tuple[str, str], IntArray]:
     """All answers of all geounits, drawn and kept."""
-    measuring, spine = run.answers(run.name, ALL), run.declared.hierarchy.spine
+    measuring, spine = run.answers(run.branch), run.declared.hierarchy.spine
     drawn = {level: measuring(at, 0, len(spine.starts[at])).answers for at, level in enumerate(spine.levels)}
     return {(level, query): own for level, queries in drawn.items() for query, own in queries.items()}
 

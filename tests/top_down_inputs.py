@@ -26,7 +26,7 @@ from tasks.top_down.published.estimate import end_sources, write_estimate, write
 from tasks.top_down.published.nmf.source import FileRequest
 from tasks.top_down.published.open_published import find_published
 from tasks.top_down.release.stage_release import write_release
-from tasks.top_down.run_plan import PRODUCTS, SCHEMAS, Design, ProductName, Tables
+from tasks.top_down.run_plan import PRODUCTS, SCHEMAS, Design, Tables
 
 GRF = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK", "PLACEFP", "COUSUBFP", "AIANNHCE", "POP")
 
@@ -54,7 +54,7 @@ def country(folder: Path, states: tuple[str, ...] = ("23", "46"), seed: int = 3,
     return data
 
 
-def tables(data: Path, products: tuple[ProductName, ...] = PRODUCTS) -> Tables:
+def tables(data: Path, products: tuple[str, ...] = PRODUCTS) -> Tables:
     """The files of a folder DATA."""
 
     records = {name: str(next(data.glob(f"{name}.*"))) for name in products}
@@ -62,7 +62,7 @@ def tables(data: Path, products: tuple[ProductName, ...] = PRODUCTS) -> Tables:
 
 
 def design(
-    jurisdiction: Jurisdiction = "us", products: tuple[ProductName, ...] = ("persons", "units"), **options: Any
+    jurisdiction: Jurisdiction = "us", products: tuple[str, ...] = ("persons", "units"), **options: Any
 ) -> Design:
     """A design of production's settings."""
     definition = options.pop("definition", "zcdp")

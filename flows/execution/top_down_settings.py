@@ -135,7 +135,7 @@ class TopDownSettings(EstimateSettings):
         from tasks.top_down.run_plan import SCHEMAS, Design, check_allocation, check_bureau_layout
 
         changes = self.changes | {"definition": self.definition}
-        products = tuple(dict.fromkeys(self.products))
+        products: tuple[str, ...] = tuple(dict.fromkeys(self.products))
         settings = {
             name: read_settings(SCHEMAS[name].name, self.jurisdiction, "production", changes) for name in products
         }

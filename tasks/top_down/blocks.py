@@ -31,8 +31,8 @@ from tasks.lifecycle.files import atomic_path, complete, load_object, open_array
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import VALIDATED
 from tasks.records.arrow import text
-from tasks.top_down.run_plan import SCHEMAS, US, Design, ProductName
-from tasks.top_down.source import PLANNED, Descent, Names, Source
+from tasks.top_down.run_plan import SCHEMAS, US, Design
+from tasks.top_down.source import PLANNED, Branch, Descent, Names, Source
 
 if TYPE_CHECKING:
     from spine.top_down import Plan
@@ -104,9 +104,9 @@ class BlockSource(Source):
         return [path.name for path in complete(self / "prepared/blocks")]
 
     @property
-    def product_states(self) -> Sequence[tuple[ProductName, str]]:
-        """Return every product with every state that has a block."""
-        return [(product, state) for product in self.design.products for state in self.states]
+    def branches(self) -> Sequence[Branch]:
+        """Return every state that has a block, for every product."""
+        return [Branch(product, state) for product in self.design.products for state in self.states]
 
     @property
     def descents(self) -> tuple[Descent, ...]:
@@ -123,67 +123,67 @@ class BlockSource(Source):
         blocks: Blocks = _read_blocks(path, Blocks, stamp(path))
         return blocks
 
-    def spine_path(self, product: str, state: str) -> Path:
+    def spine_path(self, branch: Branch) -> Path:
         """Return the path of a state's spine."""
-        return self / f"prepared/spine/{product}/{state}"
+        return self / f"prepared/spine/{branch}"
 
-    def spine(self, product: Any, state: str) -> Spine:
+    def spine(self, branch: Branch) -> Spine:
         """Load the spine of a state, or return that of the nation (US)."""
-        if state == US:
-            return self.plan(product, US).spine
-        path = self.spine_path(product, state)
+        if branch.name == US:
+            return self.plan(branch).spine
+        path = self.spine_path(branch)
         spine: Spine = _read_spine(path, Spine, stamp(path))
         return spine
 
-    def plan(self, product: ProductName, state: str) -> Plan:
+    def plan(self, branch: Branch) -> Plan:
         """Return the plan of estimating a state, or (US) the states' parts below the nation; cached.
 
         The first call in a process decides where compiled kernels are cached: it imports numba.
         """
-        return _plan_of(self.path, product, state, (stamp(self / VALIDATED), stamp(self / PLANNED)))
+        return _plan_of(self.path, branch, (stamp(self / VALIDATED), stamp(self / PLANNED)))
 
-    def offsets(self, product: str, state: str) -> tuple[int, ...]:
+    def offsets(self, branch: Branch) -> tuple[int, ...]:
         """Return the number of a state's first geounit among those of the run, by level: the address of its noise."""
-        if state == US:
+        if branch.name == US:
             return 0, 0
-        return load_object(self / OFFSETS.format(product), dict[str, tuple[int, ...]])[state]
+        return load_object(self / OFFSETS.format(branch.product), dict[str, tuple[int, ...]])[branch.name]
 
     def summaries(self, product: str) -> list[StateSummary]:
         """Return the summary of every state's spine."""
-        return [load_object(self.summary_path(product, state), StateSummary) for state in self.states]
+        return [load_object(self.summary_path(branch), StateSummary) for branch in self.branches_of(product)]
 
-    def summary_path(self, product: str, state: str) -> Path:
+    def summary_path(self, branch: Branch) -> Path:
         """Return the path of the summary of a state's spine."""
-        return self / f"prepared/spine/{product}/{state}.summary"
+        return self / f"prepared/spine/{branch}.summary"
 
     def spine_digest(self) -> str:
         """Return one digest of the spines of all states and products, which the addresses of the noise refer to."""
         digests = {product: [state.digest for state in self.summaries(product)] for product in self.design.products}
         return sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
 
-    def codes(self, product: ProductName, state: str) -> list[NDArray[np.uint8]]:
+    def codes(self, branch: Branch) -> list[NDArray[np.uint8]]:
         """Return the geocodes of a state's geounits, digits for each level: as read, else as production's.
 
         US: the nation's, without digits.
         """
-        if state == US:
+        if branch.name == US:
             return [np.zeros((1, 0), np.uint8)]
-        if (folder := self.codes_folder(product, state)).exists():
+        if (folder := self.codes_folder(branch)).exists():
             return [open_array(folder, path.stem) for path in complete(folder)]
-        design, spine = self.design, self.spine(product, state)
-        numbers = [summary.numbers for summary in self.summaries(product)]
+        design, spine = self.design, self.spine(branch)
+        numbers = [summary.numbers for summary in self.summaries(branch.product)]
         largest = tuple(max(column) for column in zip(*numbers, strict=True))
-        return geocodes(spine, self.state(state).geography, design.settings[product], design.kind, largest)
+        return geocodes(spine, self.state(branch.name).geography, design.settings[branch.product], design.kind, largest)
 
-    def codes_folder(self, product: str, state: str) -> Path:
+    def codes_folder(self, branch: Branch) -> Path:
         """Return where the geocodes of a spine that was read are kept, by the number of the level."""
-        return self / f"prepared/spine/{product}/{state}.geocodes"
+        return self / f"prepared/spine/{branch}.geocodes"
 
-    def released(self, product: ProductName, state: str, level: str) -> tuple[str, Names]:
+    def released(self, branch: Branch, level: str) -> tuple[str, Names]:
         """Return the file of a level's answers in a release's measurements, and the geocodes of its geounits."""
-        codes = self.codes(product, state)[self.plan(product, state).spine.levels.index(level)]
+        codes = self.codes(branch)[self.plan(branch).spine.levels.index(level)]
         names: Names = lambda first, last, rows: {"geounit": geounits(codes[first:last], rows)}  # noqa: E731
-        return f"{product}/{level}/{state}.parquet", names
+        return f"{branch.product}/{level}/{branch.name}.parquet", names
 
 
 def save_blocks(source: Source, blocks: Blocks) -> None:
@@ -202,24 +202,24 @@ _read_blocks, _read_spine = lru_cache(maxsize=2)(_read), lru_cache(maxsize=8)(_r
 
 
 @lru_cache(maxsize=4)
-def _plan_of(path: Path, product: ProductName, state: str, _made: tuple[tuple[int, int], ...]) -> Plan:
+def _plan_of(path: Path, branch: Branch, _made: tuple[tuple[int, int], ...]) -> Plan:
     source = BlockSource(path)
     use_kernels(source.runs_folder)
     from spine.top_down import Plan
 
     design = source.design
-    if state == US:
-        spine, declared = _nation(source, product)
+    if branch.name == US:
+        spine, declared = _nation(source, branch.product)
     else:
-        spine, blocks = source.spine(product, state), source.state(state)
+        spine, blocks = source.spine(branch), source.state(branch.name)
         quarters, of_block = blocks.quarters[spine.order], blocks.geography.state[spine.order]
-        declared = redistricting_bounds(SCHEMAS[product], spine, quarters, blocks.totals, of_block)
-    allocation = design.allocations[product]
-    passes = redistricting_passes(SCHEMAS[product])
-    return Plan(SCHEMAS[product], spine, allocation, declared, passes, ROWS)
+        declared = redistricting_bounds(SCHEMAS[branch.product], spine, quarters, blocks.totals, of_block)
+    allocation = design.allocations[branch.product]
+    passes = redistricting_passes(SCHEMAS[branch.product])
+    return Plan(SCHEMAS[branch.product], spine, allocation, declared, passes, ROWS)
 
 
-def _nation(source: BlockSource, product: ProductName) -> tuple[Spine, Bounds]:
+def _nation(source: BlockSource, product: str) -> tuple[Spine, Bounds]:
     """Return the nation over the states' parts, which take the place of a spine's blocks."""
     states = source.summaries(product)
     parts = np.concatenate([state.shares for state in states])
@@ -239,7 +239,7 @@ def geounits(codes: NDArray[np.uint8], rows: IntArray) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(rows.astype(np.int32)), text(codes))
 
 
-def make_spine(geography: Geography, design: Design, product: ProductName) -> Spine:
+def make_spine(geography: Geography, design: Design, product: str) -> Spine:
     """Return the spine of one state's blocks below the nation, with shares: a forest of the state's parts."""
     settings, allocation = design.settings[product], design.allocations[product]
     return measured_spine(design.kind, geography, settings, allocation, root=settings.jurisdiction == "pr")
@@ -247,28 +247,26 @@ def make_spine(geography: Geography, design: Design, product: ProductName) -> Sp
 
 def build_spines(source: BlockSource, workers: Workers) -> None:
     """Build the spine of every state for every product."""
-    workers.map("spine", source, build_state, source.product_states)
+    workers.map("spine", source, build_state, [(branch,) for branch in source.branches])
     for product in source.design.products:
         counts = np.array([summary.geounits for summary in source.summaries(product)])
         before = map(tuple, (np.cumsum(counts, axis=0) - counts).tolist())
         save_object(source / OFFSETS.format(product), dict(zip(source.states, before, strict=True)))
 
 
-def build_state(source: BlockSource, product: ProductName, state: str) -> None:
+def build_state(source: BlockSource, branch: Branch) -> None:
     """Save the spine of a state and its summary."""
-    if source.summary_path(product, state).exists():
+    if source.summary_path(branch).exists():
         return
-    geography, design = source.state(state).geography, source.design
-    spine = make_spine(geography, design, product)
-    save_spine(source, product, state, spine, largest_numbers(spine, geography, design.settings[product]))
+    geography, design = source.state(branch.name).geography, source.design
+    spine = make_spine(geography, design, branch.product)
+    save_spine(source, branch, spine, largest_numbers(spine, geography, design.settings[branch.product]))
 
 
-def save_spine(
-    source: BlockSource, product: ProductName, state: str, spine: Spine, numbers: tuple[int, ...] = ()
-) -> None:
+def save_spine(source: BlockSource, branch: Branch, spine: Spine, numbers: tuple[int, ...] = ()) -> None:
     """Save the spine of a state, and its summary last; numbers: as in `StateSummary`."""
-    blocks = source.state(state)
-    save_object(source.spine_path(product, state), spine)
+    blocks = source.state(branch.name)
+    save_object(source.spine_path(branch), spine)
     summary = StateSummary(
         tuple(map(len, spine.starts)),
         numbers,
@@ -277,7 +275,7 @@ def save_spine(
         spine.denominator,
         np.add.reduceat(blocks.quarters[spine.order], spine.starts[0], axis=0),
     )
-    save_object(source.summary_path(product, state), summary)
+    save_object(source.summary_path(branch), summary)
 
 
 def digest_spine(spine: Spine, geography: Geography) -> str:

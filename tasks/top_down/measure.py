@@ -29,8 +29,8 @@ from tasks.lifecycle.reservation import Charging, Claim
 from tasks.lifecycle.workers import Workers
 from tasks.records.findings import Finding
 from tasks.records.records import RecordFile
-from tasks.top_down.run_plan import US, Tables, law, undrawable
-from tasks.top_down.source import PLANNED, Source, load_range
+from tasks.top_down.run_plan import Tables, law, undrawable
+from tasks.top_down.source import PLANNED, Branch, Source, load_range
 
 if TYPE_CHECKING:
     from spine.top_down import Plan
@@ -177,8 +177,8 @@ class MeasuredRun(Source):
         """Return what the run asks to be charged."""
         raise NotImplementedError
 
-    def offsets(self, product: Any, state: str) -> tuple[int, ...]:
-        """Return the number of a part's first geounit among those of the run, by level: the address of its noise."""
+    def offsets(self, branch: Branch) -> tuple[int, ...]:
+        """Return the number of a branch's first geounit among those of the run, by level: the address of its noise."""
         raise NotImplementedError
 
     @property
@@ -194,26 +194,26 @@ class MeasuredRun(Source):
         """Read the public files into the run directory; return their faults. charging: the account, to refuse early."""
         return []
 
-    def open(self, product: Any) -> tuple[RecordFile | None, list[Finding]]:
+    def open(self, product: str) -> tuple[RecordFile | None, list[Finding]]:
         """Open the records of a histogram; return None and findings for a file without its columns."""
         raise NotImplementedError
 
-    def counting(self, product: Any) -> tuple[Any, ...]:
+    def counting(self, product: str) -> tuple[Any, ...]:
         """Return how a chunk of records is counted: the last arguments of `counted_records.count_chunk`."""
         raise NotImplementedError
 
-    def keys(self, product: Any) -> tuple[int, int]:
+    def keys(self, product: str) -> tuple[int, int]:
         """Return how many keys a leaf has in the counted records, and how many, the first, are cells that count."""
         raise NotImplementedError
 
-    def pieces(self, product: Any, part: str) -> list[tuple[int, int]]:
-        """Return the ranges of a part's leaves (first, last + 1) whose records are compared at once: here all."""
-        return [(0, self.spine(product, part).blocks)]
+    def pieces(self, branch: Branch) -> list[tuple[int, int]]:
+        """Return the ranges of a branch's leaves (first, last + 1) whose records are compared at once: here all."""
+        return [(0, self.spine(branch).blocks)]
 
     def contradictions(
-        self, product: Any, part: str, first: int, last: int, leaf: IntArray, cell: IntArray, count: IntArray
+        self, branch: Branch, first: int, last: int, leaf: IntArray, cell: IntArray, count: IntArray
     ) -> Iterable[Finding]:
-        """Return the declared figures that are not true of the records of the leaves first ... last - 1 of a part.
+        """Return the declared figures that are not true of the records of the leaves first ... last - 1 of a branch.
 
         leaf: counted from `first`, with cell and count.
         """
@@ -227,28 +227,28 @@ class MeasuredRun(Source):
         """Return the folder of the counted records of a histogram."""
         return self / f"persons/{product}"
 
-    def counts_folder(self, product: str, state: str, level: str) -> Path:
+    def counts_folder(self, branch: Branch, level: str) -> Path:
         """Return the folder of the exact histograms of a level, in batches by their first geounit."""
-        return self / f"counts/{product}/{state}/{level}"
+        return self / f"counts/{branch}/{level}"
 
-    def exact(self, product: Any, state: str, level: str, first: int = 0, last: int | None = None) -> TrueHistograms:
+    def exact(self, branch: Branch, level: str, first: int = 0, last: int | None = None) -> TrueHistograms:
         """Return the exact histograms of the geounits first ... last - 1 of a level, or of all: confidential."""
-        spine = self.spine(product, state)
+        spine = self.spine(branch)
         number = len(spine.starts[spine.levels.index(level)])
-        return load_range(self.counts_folder(product, state, level), TrueHistograms, number, first, last)
+        return load_range(self.counts_folder(branch, level), TrueHistograms, number, first, last)
 
-    def answers(self, product: Any, state: str) -> Measuring:
-        """Return the noisy answers of a part or of the nation. Raises Failed where the run may not draw."""
-        drawing, plan = read_drawing(self), self.plan(product, state)
+    def answers(self, branch: Branch) -> Measuring:
+        """Return the noisy answers of a branch or of the nation. Raises Failed where the run may not draw."""
+        drawing, plan = read_drawing(self), self.plan(branch)
 
         def exact(level: int, first: int, last: int) -> TrueHistograms:
-            return self.exact(product, state, plan.spine.levels[level], first, last)
+            return self.exact(branch, plan.spine.levels[level], first, last)
 
-        return Measuring(plan, product, exact, self.offsets(product, state), drawing)
+        return Measuring(plan, branch.product, exact, self.offsets(branch), drawing)
 
-    def needed_answers(self, product: Any, state: str) -> Measuring:
-        """Return the noisy answers that an estimate of a part or of the nation reads."""
-        return replace(self.answers(product, state), every=False)
+    def needed_answers(self, branch: Branch) -> Measuring:
+        """Return the noisy answers that an estimate of a branch or of the nation reads."""
+        return replace(self.answers(branch), every=False)
 
 
 def claim(run: MeasuredRun, workers: Workers) -> Claim:
@@ -264,17 +264,19 @@ def check_costs(run: MeasuredRun, workers: Workers) -> Asked:
     run after its charge.
     """
     asked = run.asked()
-    calls = [(product, state, asked.costs[product]) for product, state in run.product_states]
-    nation = [(product, US, None) for product in asked.costs if run.validated.nation]  # on no path below it
-    workers.map("reserve budget", run, check_cost, [*calls, *nation])
+    calls = [(branch, asked.costs[branch.product]) for branch in run.branches]
+    nations = [(nation, None) for nation in run.nations]  # on no path below it
+    workers.map("reserve budget", run, check_cost, [*calls, *nations])
     return asked
 
 
-def check_cost(run: MeasuredRun, product: str, state: str, cost: Fraction | None) -> None:
+def check_cost(run: MeasuredRun, branch: Branch, cost: Fraction | None) -> None:
     """Compare the cost of the noise on a spine with another, if one is given; check that its laws can be drawn."""
-    plan = run.plan(product, state)
+    plan = run.plan(branch)
     spine, allocation = plan.spine, plan.allocation
     if cost is not None and replacement_cost(spine, allocation) != cost:
-        raise Failed(f"reserve budget: the noise on the spine of {product}, {state} does not cost what is charged")
+        raise Failed(
+            f"reserve budget: the noise on the spine of {branch.product}, {branch.name} does not cost what is charged"
+        )
     for level, query, error in undrawable(allocation, distinct_shares(spine)):
         raise Refused(f"the noise of {query} in level {level} cannot be drawn: {error}")

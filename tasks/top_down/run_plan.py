@@ -34,7 +34,7 @@ from tasks.top_down.choices import MicrodataForm
 from tasks.top_down.choices import ProductName as ProductName
 
 SPINES: tuple[SpineKind, ...] = get_args(SpineKind)
-SCHEMAS: dict[ProductName, Product] = {"persons": PERSONS, "units": UNITS}
+SCHEMAS: dict[str, Product] = {"persons": PERSONS, "units": UNITS}
 US = "US"  # the level above the states
 QUARTERS_FILE, TOTALS_FILE = "quarters.csv", "states.csv"
 DATA_FILES = DataFiles(
@@ -55,9 +55,9 @@ class Design:
 
     jurisdiction: Jurisdiction
     kind: SpineKind
-    products: tuple[ProductName, ...]
-    settings: Mapping[ProductName, SpineSettings]
-    allocations: Mapping[ProductName, Allocation]
+    products: tuple[str, ...]
+    settings: Mapping[str, SpineSettings]
+    allocations: Mapping[str, Allocation]
     states: tuple[int, ...] = ()
     nation: bool | None = None
     estimator: Estimator = "topdown"
@@ -76,7 +76,7 @@ class Design:
         """Return the privacy definition, one for all products."""
         return self.allocations[self.products[0]].definition
 
-    def cost(self, product: ProductName, nation: bool) -> Fraction:
+    def cost(self, product: str, nation: bool) -> Fraction:
         """Return the cost of replacing one record within its state: that of the measured levels.
 
         A bypass moves shares along a path and never changes its sum (paper, section 5).
@@ -118,9 +118,7 @@ class Design:
         return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def check_allocation(
-    product: ProductName, allocation: Allocation, settings: SpineSettings, file: str | None = None
-) -> None:
+def check_allocation(product: str, allocation: Allocation, settings: SpineSettings, file: str | None = None) -> None:
     """Refuse an allocation with which a product's spine cannot be estimated, before it is charged.
 
     Every level must ask the detailed query, and below the top the total where totals are estimated first. file: where
@@ -155,7 +153,7 @@ def check_bureau_layout(design: Design) -> None:
                 raise Refused(f"--measurements nmf has no query {strange[0]}, which {level} asks: choose parquet")
 
 
-def counts_of(product: ProductName, pl94: bool = False) -> tuple[Count, ...]:
+def counts_of(product: str, pl94: bool = False) -> tuple[Count, ...]:
     """Return the totals and table cells that get a margin; pl94: and then the cells of the tables P1 to P5."""
     schema = SCHEMAS[product]
     cells = chain.from_iterable(schema.tables.values()) if pl94 and product == "persons" else ()

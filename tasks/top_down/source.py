@@ -1,13 +1,14 @@
 """A source of measurements: histograms with their hierarchies, plans and answers, and who measured.
 
-The hierarchy of a histogram is worked on in parts: those of the redistricting data are states, a declaration is one.
+The hierarchy of a histogram is worked on by branches: those of the redistricting data are states, a
+declaration has one.
 
 ```
-prepared/design              what was asked to be measured, and what is made of the measurements
-prepared/validated           the facts about the input
-noisy/PRODUCT/SS/LEVEL/FIRST estimates of a batch of geounits, and solves/, how they were found
+prepared/design                   what was asked to be measured, and what is made of the measurements
+prepared/validated                the facts about the input
+noisy/PRODUCT/BRANCH/LEVEL/FIRST  estimates of a batch of geounits, and solves/, how they were found
 ```
-All of it is public. SS is a part, or US for the nation and the states' parts below it.
+All of it is public.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ H = TypeVar("H", bound=Histograms)
 class Validated(Input):
     """The facts about a valid input that later stages need; published measurements have no digests of records.
 
-    states: two-digit codes. digests: those of public files, by name.
+    states: two-digit codes; ALL for a declaration. digests: those of public files, by name.
     """
 
     states: tuple[str, ...]
@@ -83,6 +84,22 @@ class Origin:
         return "Estimated from published measurements: nothing was measured, and nothing spent."
 
 
+@dataclass(frozen=True, order=True)
+class Branch:
+    """A branch of a histogram's hierarchy, which is worked on by itself.
+
+    product: the name of the histogram. name: of a state, two digits; US for the nation and the states' parts below it;
+        ALL for a hierarchy of one branch.
+    """
+
+    product: str
+    name: str
+
+    def __str__(self) -> str:
+        """Return its folder, PRODUCT/BRANCH."""
+        return f"{self.product}/{self.name}"
+
+
 class Descent(NamedTuple):
     """A stage of an estimate: the levels below `level` down to `lowest`, in batches of about `size` geounits of it."""
 
@@ -92,7 +109,7 @@ class Descent(NamedTuple):
     size: int
 
 
-class StateAnswers(Protocol):
+class BranchAnswers(Protocol):
     """The noisy answers of a state, or (US) of the nation and the states' parts: `spine.top_down.Measure`."""
 
     @property
@@ -130,9 +147,19 @@ class Source(RunDirectory):
         raise NotImplementedError
 
     @property
-    def product_states(self) -> Sequence[tuple[Any, str]]:
-        """Return every histogram with every part of its hierarchy that is worked on by itself."""
+    def branches(self) -> Sequence[Branch]:
+        """Return the branches of every histogram; the nation is none of them."""
         raise NotImplementedError
+
+    def branches_of(self, product: str) -> list[Branch]:
+        """Return the branches of a histogram."""
+        return [branch for branch in self.branches if branch.product == product]
+
+    @property
+    def nations(self) -> list[Branch]:
+        """Return the nation of every histogram, where it is measured."""
+        products = dict.fromkeys(branch.product for branch in self.branches)
+        return [Branch(product, US) for product in products if self.validated.nation]
 
     @property
     def descents(self) -> tuple[Descent, ...]:
@@ -144,21 +171,21 @@ class Source(RunDirectory):
         """Return further limits of a batch: the geounits of a level, by its number, that it has at most, about."""
         return ()
 
-    def plan(self, product: Any, state: str) -> Plan:
-        """Return the plan of estimating a part of a hierarchy, or (US) the states' parts below the nation."""
+    def plan(self, branch: Branch) -> Plan:
+        """Return the plan of estimating a branch, or (US) the states' parts below the nation."""
         raise NotImplementedError
 
-    def released(self, product: Any, state: str, level: str) -> tuple[str, Names]:
+    def released(self, branch: Branch, level: str) -> tuple[str, Names]:
         """Return the file of a level's answers in a release's measurements, and what names its geounits there."""
         raise NotImplementedError
 
-    def answers(self, product: Any, state: str) -> StateAnswers:
+    def answers(self, branch: Branch) -> BranchAnswers:
         """Return the noisy answers of a state, or (US) of the nation. Raises Failed where the run may not draw."""
         raise NotImplementedError
 
-    def needed_answers(self, product: Any, state: str) -> StateAnswers:
+    def needed_answers(self, branch: Branch) -> BranchAnswers:
         """Return the noisy answers that an estimate reads; those about parts that a geounit declares empty are void."""
-        return self.answers(product, state)
+        return self.answers(branch)
 
     @property
     def validated(self) -> Validated:
@@ -166,12 +193,11 @@ class Source(RunDirectory):
         return self._load(VALIDATED, Validated)
 
     @property
-    def product_levels(self) -> list[tuple[Any, str, str]]:
-        """Return every histogram with every part and level, the longest first; the nation as state and level US."""
-        levels = [(*pair, level) for pair in self.product_states for level in reversed(self.spine(*pair).levels)]
-        if self.validated.nation:
-            levels += [(product, US, US) for product in dict(self.product_states)]
-        return sorted(levels, key=lambda each: (each[2] != levels[0][2], each[0]))
+    def branch_levels(self) -> list[tuple[Branch, str]]:
+        """Return every branch with each of its levels, the longest first; of the nation only its own level."""
+        levels = [(branch, level) for branch in self.branches for level in reversed(self.spine(branch).levels)]
+        levels += [(nation, US) for nation in self.nations]
+        return sorted(levels, key=lambda each: (each[1] != levels[0][1], each[0].product))
 
     def _load(self, name: str, kind: type[T]) -> T:
         try:
@@ -179,29 +205,29 @@ class Source(RunDirectory):
         except FileNotFoundError:
             raise Failed("validate: the run was not validated") from None
 
-    def spine(self, product: Any, state: str) -> Spine:
-        """Return the spine of a part of a hierarchy."""
-        return self.plan(product, state).spine
+    def spine(self, branch: Branch) -> Spine:
+        """Return the spine of a branch."""
+        return self.plan(branch).spine
 
-    def estimates_folder(self, product: str, state: str, level: str) -> Path:
+    def estimates_folder(self, branch: Branch, level: str) -> Path:
         """Return the folder of a level's estimates, in batches by their first geounit."""
-        return self / f"noisy/{product}/{state}/{level}"
+        return self / f"noisy/{branch}/{level}"
 
     @property
     def origin(self) -> Origin | None:
         """Return who published the measurements; None of a run, which makes them."""
         return None
 
-    def batches(self, descent: Descent) -> list[tuple[Any, str, int, int]]:
-        """Cut the level that a stage starts from into batches: product, state, first geounit, last + 1.
+    def batches(self, descent: Descent) -> list[tuple[Branch, int, int]]:
+        """Cut the level that a stage starts from into batches: branch, first geounit, last + 1.
 
         Each has about `size` geounits of the lowest level, one of its own at the least.
         """
         found = []
-        for product, state in self.product_states:
-            spine = self.spine(product, state)
+        for branch in self.branches:
+            spine = self.spine(branch)
             level, lowest = map(spine.levels.index, (descent.level, descent.lowest))
-            found += [(product, state, *ends) for ends in spine.pieces(level, (lowest, descent.size), *self.limits)]
+            found += [(branch, *ends) for ends in spine.pieces(level, (lowest, descent.size), *self.limits)]
         return found
 
 

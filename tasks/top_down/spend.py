@@ -9,10 +9,9 @@ from privacy.accounting.composition import Relation, Spend, UnitOfPrivacy
 from privacy.accounting.states import STATES_US
 from privacy.noise.laws import Definition
 from spine.declaration.declaration import Declaration
-from tasks.top_down.choices import ProductName
 from tasks.top_down.run_plan import Design
 
-RECORDS: dict[ProductName, str] = {"persons": "person", "units": "housing unit"}  # a record of each product
+RECORDS: dict[str, str] = {"persons": "person", "units": "housing unit"}  # a record of each product
 WITHIN, UNCHANGED = "within a state, declared counts unchanged", "all declared figures unchanged"
 
 
@@ -32,7 +31,7 @@ def planned_spends(design: Design) -> dict[str, Spend]:
     }
 
 
-def compose(definition: Definition, costs: Mapping[ProductName, Fraction]) -> Spend:
+def compose(definition: Definition, costs: Mapping[str, Fraction]) -> Spend:
     """Compose the products: two mechanisms on two tables, so a record of each replaced costs their sum.
 
     costs: by product, of replacing one record within its state. The totals of states, housing units and group quarters

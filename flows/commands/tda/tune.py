@@ -26,7 +26,6 @@ from tasks.errors import Refused
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import state_home
 from tasks.releases.pages.text_table import TextTable
-from tasks.top_down.choices import ProductName
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -138,7 +137,7 @@ class Answer(NamedTuple):
     forecast: RunForecast
 
 
-def _answer(run: TopDownRun, search: Search, start: Mapping[ProductName, Allocation]) -> Answer:
+def _answer(run: TopDownRun, search: Search, start: Mapping[str, Allocation]) -> Answer:
     """Return what the typed or found shares are predicted to give, and the shares of persons.
 
     start: allocations whose errors are shown before. Raises Refused.

@@ -13,7 +13,6 @@ from spine.allocations import Allocation
 from tasks.releases.pages.text_table import TextTable
 from tasks.releases.pages.words import level_title
 from tasks.top_down.accuracy.forecast import EXACT, RunForecast, exact_errors
-from tasks.top_down.choices import ProductName
 from tasks.top_down.input.block_run import TopDownRun
 
 MODEL = (
@@ -34,9 +33,9 @@ TARGET = 0.95  # of the areas, in 2021
 
 
 def answers(
-    forecasts: Mapping[ProductName, RunForecast],
-    start: Mapping[ProductName, Allocation],
-    end: Mapping[ProductName, Allocation],
+    forecasts: Mapping[str, RunForecast],
+    start: Mapping[str, Allocation],
+    end: Mapping[str, Allocation],
 ) -> dict[str, Any]:
     """Return the predicted errors of each product by level and quantity, with two allocations."""
     found: dict[str, Any] = {"errors": [], "targets": [], "block_bias": [], "outside_trials": []}
@@ -158,9 +157,7 @@ def shares_table(before: Allocation, after: Allocation) -> TextTable:
     return TextTable(title, ["level", "query", "share"], rows, words=2)
 
 
-def margins_table(
-    start: Mapping[ProductName, Allocation], end: Mapping[ProductName, Allocation], run: TopDownRun
-) -> TextTable:
+def margins_table(start: Mapping[str, Allocation], end: Mapping[str, Allocation], run: TopDownRun) -> TextTable:
     """Return the mean margins of error at 95% of least squares over all answers, with two allocations."""
     before, after = (exact_errors(run, own["persons"]) for own in (start, end))
     rows = [

@@ -34,8 +34,8 @@ from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.input.block_run import TopDownRun
 from tasks.top_down.measure import MeasuredRun, check_costs
 from tasks.top_down.release.microdata import by_geocode
-from tasks.top_down.run_plan import ESTIMATORS, SCHEMAS, Estimator, ProductName
-from tasks.top_down.source import PLANNED
+from tasks.top_down.run_plan import ESTIMATORS, SCHEMAS, Estimator
+from tasks.top_down.source import PLANNED, Branch
 
 R = TypeVar("R", bound=MeasuredRun)
 
@@ -76,7 +76,7 @@ def measure_errors(
 
     Raises Refused if a law of the spine cannot be drawn.
     """
-    pieces, design = run.product_states, run.design
+    pieces, design = [(branch,) for branch in run.branches], run.design
     check_costs(run, workers)
     parts = ([], [], [])  # type: ignore[var-annotated]
     for seed, estimator in repetitions(run, workers, seeds, sorted(estimators)):
@@ -127,20 +127,20 @@ def repetitions(
             yield seed, estimator
 
 
-def families(run: TopDownRun, product: ProductName, state: str) -> Iterator[Areas]:
+def families(run: TopDownRun, branch: Branch) -> Iterator[Areas]:
     """Yield the areas of a state by keys of LEVELS; they are found once for all seeds and estimators."""
-    path = run / f"accuracy/{product}/{state}"
+    path = run / f"accuracy/{branch}"
     if not path.exists():
-        save_object(path, list(_find(run, product, state)))
+        save_object(path, list(_find(run, branch)))
     yield from load_object(path, list[Areas])
 
 
-def _find(run: TopDownRun, product: ProductName, state: str) -> Iterator[Areas]:
-    geography, settings = run.state(state).geography, run.design.settings[product]
+def _find(run: TopDownRun, branch: Branch) -> Iterator[Areas]:
+    geography, settings = run.state(branch.name).geography, run.design.settings[branch.product]
     number = len(geography)
-    yield Areas("state", np.array([int(state)]), np.zeros(number, np.int64))
+    yield Areas("state", np.array([int(branch.name)]), np.zeros(number, np.int64))
     yield from areas(geography, settings)
-    spine = make_spine(geography, replace(run.design, kind="optimized"), product)
+    spine = make_spine(geography, replace(run.design, kind="optimized"), branch.product)
     group = np.empty(number, np.int64)
     level = spine.levels.index("Block_Group")
     group[spine.order] = spine.geounit_of_block(level)
@@ -148,34 +148,34 @@ def _find(run: TopDownRun, product: ProductName, state: str) -> Iterator[Areas]:
     yield Areas("block", short_codes(geography.geocode), np.arange(number))
 
 
-def compare_state(run: TopDownRun, product: ProductName, state: str) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+def compare_state(run: TopDownRun, branch: Branch) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Return sums over a state's entities by level and quantity, as in `MeasuredErrors`.
 
     They are sums of errors by class of the true size, of coverage, and of the redistricting target.
     """
-    schema = SCHEMAS[product]
+    schema = SCHEMAS[branch.product]
     counted, quantities = schema.matrix(schema.estimated), np.array([count.quantity for count in schema.estimated])
-    blocks = run.exact(product, state, "Block"), load_estimates(run, product, state, "Block")
-    exact, released = (by_geocode(run, product, state, each) for each in blocks)
+    blocks = run.exact(branch, "Block"), load_estimates(run, branch, "Block")
+    exact, released = (by_geocode(run, branch, each) for each in blocks)
     truth, estimated = exact.sums(counted), released.sums(counted)
-    groups = [group_counts(histograms) for histograms in (exact, released) if product == "persons"]
+    groups = [group_counts(histograms) for histograms in (exact, released) if branch.product == "persons"]
     errors, coverage, target = [], [], []
-    for found in families(run, product, state):
+    for found in families(run, branch):
         true, error = (found.sums(values) for values in (truth, estimated - truth))
-        margins = _margins(run, product, state, found.name)
+        margins = _margins(run, branch, found.name)
         if groups:
-            target.append((product, found.name, *meets_target(*(found.sums(counts) for counts in groups))))
+            target.append((branch.product, found.name, *meets_target(*(found.sums(counts) for counts in groups))))
         for quantity in dict.fromkeys(quantities.tolist()):
             column = np.flatnonzero(quantities == quantity)
             sums = sums_by_size(true[:, column].ravel(), error[:, column].ravel())
-            errors += [(product, found.name, quantity, *row) for row in sums]
+            errors += [(branch.product, found.name, quantity, *row) for row in sums]
             if margins is None:
                 continue
             for cut in np.unique(margins.cut).tolist():
                 cells = np.ix_(margins.cut == cut, column)
                 unbiased = margins.estimate[cells] - true[cells]
                 row = _sums_of_coverage(error[cells].astype(float), unbiased, margins.error[cells])
-                coverage.append((product, found.name, quantity, int(cut), *row))
+                coverage.append((branch.product, found.name, quantity, int(cut), *row))
     keys = ["product", "level", "quantity"]
     return (
         pd.DataFrame(errors, columns=[*keys, "size", *ErrorSums._fields, *Closeness._fields]),
@@ -225,10 +225,10 @@ def _sums_of_coverage(released: FloatArray, unbiased: FloatArray, error: FloatAr
     return int(noisy.sum()), within[0], squares[0], within[1], squares[1], float(error[noisy].sum())
 
 
-def _margins(run: TopDownRun, product: ProductName, state: str, level: str) -> Margins | None:
+def _margins(run: TopDownRun, branch: Branch, level: str) -> Margins | None:
     """Return the margins of a level's areas, or None; "obg" are the optimized spine's own."""
     is_own = level == "obg" and run.design.kind == "optimized"
-    return load_margins(run, product, state, "Block_Group" if is_own else level)
+    return load_margins(run, branch, "Block_Group" if is_own else level)
 
 
 def covered(table: pd.DataFrame) -> pd.DataFrame:

@@ -27,7 +27,8 @@ from spine.variance import Root, cell_variance, downward, marginal_parts, upward
 from tasks.top_down.accuracy.errors import LEAST_PERSONS, POINTS, SIZES, refuse_unmarked, size_words
 from tasks.top_down.areas import areas
 from tasks.top_down.input.block_run import TopDownRun
-from tasks.top_down.run_plan import Design, ProductName
+from tasks.top_down.run_plan import Design
+from tasks.top_down.source import Branch
 
 OWN_LEVELS = {"Block_Group": "obg", "Block": "block"}  # levels of the spine whose geounits are in no family of areas
 BASE = 16  # base of a number whose digits are the levels' shares
@@ -68,11 +69,11 @@ class RunForecast:
     whose exact counts the errors, and shares chosen by them, would reveal.
     """
 
-    def __init__(self, run: TopDownRun, product: ProductName, *, with_below: bool) -> None:
+    def __init__(self, run: TopDownRun, product: str, *, with_below: bool) -> None:
         refuse_unmarked(run)
         make = PersonsForecast if product == "persons" else UnitsForecast
         self.product, self._with_below, design = product, with_below, run.design
-        self._states = [make(stand_in(run, product, state)) for state in run.validated.states]
+        self._states = [make(stand_in(run, branch)) for branch in run.branches_of(product)]
         self._codes, self._design = run.validated.states, design
         self.calibrated = design.definition == "zcdp" and design.jurisdiction == "us"
         self._levels = _levels(design, product, self._states[0].stand_in.spine)
@@ -178,36 +179,36 @@ class RunForecast:
                     yield family._replace(of_block=family.of_block[own.order]).sums(of_blocks).astype(float)
 
 
-def stand_in(run: TopDownRun, product: ProductName, state: str) -> StandIn:
+def stand_in(run: TopDownRun, branch: Branch) -> StandIn:
     """Return the stand-in and spine of a state, from the counts of a run on marked data."""
-    blocks, design, spine = run.state(state), run.design, run.spine(product, state)
-    histograms = run.exact(product, state, spine.levels[-1])
-    families = [*areas(blocks.geography, design.settings[product])]
+    blocks, design, spine = run.state(branch.name), run.design, run.spine(branch)
+    histograms = run.exact(branch, spine.levels[-1])
+    families = [*areas(blocks.geography, design.settings[branch.product])]
     state_of_part = np.zeros(len(spine.starts[0]), np.int64)
-    pattern = _pattern(run, product, state)
+    pattern = _pattern(run, branch)
     return StandIn(spine, pattern, design.definition, histograms, blocks.quarters[spine.order], state_of_part, families)
 
 
-def production(design: Design, product: ProductName) -> Allocation:
+def production(design: Design, product: str) -> Allocation:
     """Return production's shares at its budget; under pure DP, which it did not use, at the design's."""
     given = None if design.definition == "zcdp" else design.allocations[product].budget
     return replace(allocation_for(design.settings[product], given), source="production")
 
 
-def _levels(design: Design, product: ProductName, spine: Spine) -> tuple[str, ...]:
+def _levels(design: Design, product: str, spine: Spine) -> tuple[str, ...]:
     """Return the levels of the whole spine; a state's forest has some of them."""
     root = () if design.jurisdiction == "pr" else (design.settings[product].levels[0],)
     return (*root, *spine.levels)
 
 
-def _pattern(run: TopDownRun, product: ProductName, state: str) -> list[FloatArray]:
+def _pattern(run: TopDownRun, branch: Branch) -> list[FloatArray]:
     """Return each geounit's part of each level's budget: (geounits, levels), by level.
 
     Under zCDP a bypass depends on fan-outs only, so one number carries each level's share as a digit through it. Under
     pure DP it depends on the shares; a geounit then has a multiple of its own level's.
     """
-    design, spine, settings = run.design, run.spine(product, state), run.design.settings[product]
-    allocation = design.allocations[product].on(_levels(design, product, spine))
+    design, spine, settings = run.design, run.spine(branch), run.design.settings[branch.product]
+    allocation = design.allocations[branch.product].on(_levels(design, branch.product, spine))
     if design.definition != "zcdp":
         shares = allocation.levels
         parts = zip(spine.shares, spine.levels, strict=True)
@@ -216,7 +217,7 @@ def _pattern(run: TopDownRun, product: ProductName, state: str) -> list[FloatArr
     levels = [*allocation.levels]
     whole = sum(BASE**at for at in range(len(levels)))
     powers = {level: Fraction(BASE**at, whole) for at, level in enumerate(levels)}
-    geography, marked = run.state(state).geography, replace(allocation, levels=powers)
+    geography, marked = run.state(branch.name).geography, replace(allocation, levels=powers)
     numbered = measured_spine(design.kind, geography, settings, marked, root=design.jurisdiction == "pr")
     powers_of_levels = BASE ** np.array([levels.index(level) for level in numbered.levels])
     unit = numbered.denominator // whole

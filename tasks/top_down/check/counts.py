@@ -31,7 +31,7 @@ from tasks.top_down.estimate.gls.margin_tables import PLACES
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.release.design_file import BLOCKS_FOLDER, MEASUREMENTS, read_blocks, read_description
 from tasks.top_down.release.tables import has_measurements
-from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
+from tasks.top_down.run_plan import SCHEMAS, US, counts_of
 
 ROWS = "geounit, cell, count"
 PUBLIC = "TABBLKST || TABBLKCOU || TABTRACTCE || TABBLKGRPCE || TABBLK"
@@ -40,7 +40,7 @@ ROUNDED = 0.5 * 10**-PLACES  # the largest rounding of a written standard error
 
 
 def check_counts(
-    database: ReleaseDatabase, release: Path, manifest: Mapping[str, Any], product: ProductName
+    database: ReleaseDatabase, release: Path, manifest: Mapping[str, Any], product: str
 ) -> Iterator[Check]:
     """Check histograms and invariants over the levels, and everything made of the blocks of each state."""
     levels = list(manifest["products"][product]["geounits"])
@@ -104,7 +104,7 @@ def _check_levels(
     return Check(f"{title} over the levels", f"{len(levels)} levels", tuple(faults))
 
 
-def _check_blocks(files: ReleaseFiles, manifest: Mapping[str, Any], product: ProductName, state: str) -> Check:
+def _check_blocks(files: ReleaseFiles, manifest: Mapping[str, Any], product: str, state: str) -> Check:
     """Compare microdata, tabulation geounits and entities of a state with the histograms of its blocks."""
     database, folder, faults = files.database, f"histograms/{product}", []
     lowest = list(manifest["products"][product]["geounits"])[-1]
@@ -158,7 +158,7 @@ def _check_blocks(files: ReleaseFiles, manifest: Mapping[str, Any], product: Pro
     return Check(f"sums and microdata of the blocks of {product}, state {state}", ", ".join(compared), tuple(faults))
 
 
-def check_figures(release: Path, product: ProductName, level: str, state: str) -> Check:
+def check_figures(release: Path, product: str, level: str, state: str) -> Check:
     """Check that the counts of the blocks of a state agree with what is declared of them, and are of possible cells."""
     schema, file = SCHEMAS[product], f"{product}/{level}/{state}.parquet"
     quarters, counts = (pq.read_table(path_in(release, f"{folder}/{file}")) for folder in ("invariants", "histograms"))
@@ -176,7 +176,7 @@ def check_figures(release: Path, product: ProductName, level: str, state: str) -
     return Check(what, over, tuple(faults))
 
 
-def _microdata(table: str, product: ProductName, count: str) -> str:
+def _microdata(table: str, product: str, count: str) -> str:
     """Return the SELECT of microdata as counts of cells; group quarters are not a cell of the units."""
     columns = ", ".join(axis.column for axis in SCHEMAS[product].axes)
     return _sums(
@@ -185,7 +185,7 @@ def _microdata(table: str, product: ProductName, count: str) -> str:
     )
 
 
-def _areas_of_blocks(measurements: Path, product: ProductName, state: str) -> dict[str, pa.Table]:
+def _areas_of_blocks(measurements: Path, product: str, state: str) -> dict[str, pa.Table]:
     """Return by off-spine family the public code of each block inside an entity, and the entity's."""
     geography, _ = read_blocks(measurements, state)
     settings = read_description(measurements).design.settings[product]
@@ -200,7 +200,7 @@ def _areas_of_blocks(measurements: Path, product: ProductName, state: str) -> di
 
 
 def check_margins(
-    database: ReleaseDatabase, release: Path, manifest: Mapping[str, Any], product: ProductName
+    database: ReleaseDatabase, release: Path, manifest: Mapping[str, Any], product: str
 ) -> Iterator[Check]:
     """Check the margins of every level and family in the manifest."""
     counts = counts_of(product, bool(manifest["options"].get("pl94")))

@@ -55,7 +55,7 @@ from tasks.top_down.release.measurement_files import BUREAU_FOLDER, PART
 from tasks.top_down.release.nmf_layout import LOWER, TOTAL, UNITS_OF_BOUND, UPPER, RowKind, data_set_name
 from tasks.top_down.release.stage_release import cell_files
 from tasks.top_down.release.tables import has_measurements, spine_files
-from tasks.top_down.run_plan import US, Design, ProductName
+from tasks.top_down.run_plan import US, Design
 from tasks.top_down.source import Validated
 
 NO_BLOCKS = "the spine is of blocks, which are released with the measurements alone"
@@ -110,7 +110,7 @@ def _totals(database: ReleaseDatabase, release: Path, design: Design, states: tu
 
 
 def _product(
-    database: ReleaseDatabase, release: Path, manifest: Mapping[str, Any], design: Design, product: ProductName
+    database: ReleaseDatabase, release: Path, manifest: Mapping[str, Any], design: Design, product: str
 ) -> dict[str, Any]:
     """Return the statements of a product: its budget, geounits, shares and laws."""
     stated, allocation = manifest["products"][product], design.allocations[product]
@@ -219,11 +219,11 @@ def check_own_layout(release: Path, manifest: Mapping[str, Any]) -> Iterator[Che
     with TemporaryDirectory(prefix="das-check-") as folder:
         source = BlockRelease(Path(folder) / "runs/check")
         save_description(source, read_description(release / MEASUREMENTS), {}, ())
-        for pair in source.product_states:
-            build_state(source, *pair)
+        for branch in source.branches:
+            build_state(source, branch)
         yield check_same("the spine", "of the released blocks", source.spine_digest(), manifest["spine"]["digest"])
         for product in source.design.products:
-            levels = sorted(each for each in source.product_levels if each[0] == product)  # state by state
+            levels = sorted(each for each in source.branch_levels if each[0].product == product)  # state by state
             files = (AnswerFile.of(source, release / MEASUREMENTS, *each) for each in levels)
             yield check_answers(f"{MEASUREMENTS}/ of {product}", (file.all_answers() for file in files))
 
@@ -235,7 +235,7 @@ class BureauLayout:
     database: ReleaseDatabase
     release: Path
     manifest: Mapping[str, Any]
-    product: ProductName
+    product: str
 
     @property
     def entry(self) -> Mapping[str, Any]:

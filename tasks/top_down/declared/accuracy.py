@@ -19,7 +19,7 @@ from tasks.releases.pages.text_table import TextTable
 from tasks.top_down.accuracy.errors import averaged, repetitions, sums_by_size
 from tasks.top_down.accuracy.report import CLOSE, signed, with_percentages
 from tasks.top_down.choices import Estimator
-from tasks.top_down.declared.source import ALL, DeclaredRun, check_estimator
+from tasks.top_down.declared.source import DeclaredRun, check_estimator
 from tasks.top_down.declared.tables import query_title
 from tasks.top_down.declared.wide import estimate
 from tasks.top_down.estimate.topdown import load_estimates
@@ -95,8 +95,8 @@ def compare_level(run: DeclaredRun, level: str) -> pd.DataFrame:
         step = max(COUNTS_AT_ONCE // group.width, 1)
         for first in range(0, number, step):
             last = min(first + step, number)
-            exact = run.exact(run.name, ALL, level, first, last)
-            estimates = load_estimates(run, run.name, ALL, level, first, last)
+            exact = run.exact(run.branch, level, first, last)
+            estimates = load_estimates(run, run.branch, level, first, last)
             true, released = (
                 group_sums(group, last - first, each.row, each.cell, each.count)[:, possible].ravel()
                 for each in (exact, estimates)

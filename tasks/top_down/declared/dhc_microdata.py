@@ -27,7 +27,7 @@ from tasks.top_down.declared.dhc_fields import (
     with_other_units,
 )
 from tasks.top_down.declared.public_tables import Declared
-from tasks.top_down.declared.source import ALL, DeclarationSource
+from tasks.top_down.declared.source import DeclarationSource
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.input.records import words
 from tasks.top_down.release.microdata import ROWS_EACH, microdata_rows
@@ -40,7 +40,7 @@ def write_microdata(own: DeclarationSource, staged: Path) -> None:
     return_memory()  # of writing levels
     spine = own.declared.hierarchy.spine
     ends = pairwise([*range(0, spine.blocks, BLOCKS_EACH), spine.blocks])
-    pieces = (load_estimates(own, own.name, ALL, spine.levels[-1], *each) for each in ends)
+    pieces = (load_estimates(own, own.branch, spine.levels[-1], *each) for each in ends)
     write_tables(staged, microdata(own.declared, pieces), microdata_table(own.declared.declaration).parquet)
 
 

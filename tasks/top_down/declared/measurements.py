@@ -55,7 +55,7 @@ from tasks.top_down.published.source import ORIGIN, read_level
 from tasks.top_down.release.design_file import DECLARED_FILE, MEASUREMENTS, UNREADABLE
 from tasks.top_down.release.measurements import write_level
 from tasks.top_down.run_plan import law, variance
-from tasks.top_down.source import Origin, Validated
+from tasks.top_down.source import Branch, Origin, Validated
 
 KEYS: dict[str, Any] = {  # keys of declared.json, and what they hold
     "run": str,
@@ -93,14 +93,14 @@ class Measurements(NamedTuple):
         save_object(source / RELEASE, path_in(self.folder, DECLARED_FILE).parent)
         save_object(source / VALIDATED, Validated("", (), self.mark, (ALL,), False, {}))
         save_object(source / ORIGIN, Origin(self.run))
-        workers.map("read answers", source, read_level, source.product_levels)
+        workers.map("read answers", source, read_level, source.branch_levels)
         return source
 
 
 def write_declared_layout(run: DeclaredRun, workers: Workers, staged: Path) -> None:
     """Write the folder `measurements/` of a run into a staging folder: the answers, and what describes them."""
-    full = [each for each in run.product_levels if is_full(run.declared.declaration, each[2])]
-    workers.map("measure", run, write_level, [(*each, staged) for each in full])
+    full = [each for each in run.branch_levels if is_full(run.declared.declaration, each[1])]
+    workers.map("measure", run, write_level, [(branch, level, staged) for branch, level in full])
     public = run.design.public.published()
     content = {"run": run.id, **mark_facts(run.validated.mark)}
     content |= {name: getattr(public, name) for name in ("text", "totals", "digests")}
@@ -128,10 +128,10 @@ def _equal_tables(equal: Sequence[Counts]) -> Iterator[pa.Table]:
             yield pa.table(dict(zip(EQUAL_COLUMNS, columns, strict=True)))
 
 
-def write_read(run: DeclaredRun, product: str, _state: str, level: str, staged: Path) -> None:
+def write_read(run: DeclaredRun, branch: Branch, level: str, staged: Path) -> None:
     """Write the noisy answers of a level of a wide table that estimation read: a row each."""
     return_memory()  # of estimating, and of the level before
-    write_tables(staged, _tables_read(run, product, level), f"{MEASUREMENTS}/{level}.parquet")
+    write_tables(staged, _tables_read(run, branch.product, level), f"{MEASUREMENTS}/{level}.parquet")
 
 
 def _tables_read(run: DeclaredRun, product: str, level: str) -> Iterator[pa.Table]:

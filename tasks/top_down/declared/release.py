@@ -38,7 +38,7 @@ from tasks.top_down.declared.dhc_microdata import write_microdata
 from tasks.top_down.declared.explain import Explanation, explain
 from tasks.top_down.declared.measurements import write_read
 from tasks.top_down.declared.public_tables import Declared
-from tasks.top_down.declared.source import ALL, DeclarationSource, names_of, stated_states
+from tasks.top_down.declared.source import DeclarationSource, names_of, stated_states
 from tasks.top_down.declared.tables import (
     COUNT,
     ESTIMATE_MARGIN,
@@ -95,8 +95,8 @@ def write_release(own: DeclarationSource, workers: Workers, staged: Path) -> Non
     A wide table also has the answers that estimation read.
     """
     if own.declared.is_wide and not is_truth(own):
-        read = [each for each in own.product_levels if not is_full(own.declared.declaration, each[2])]
-        workers.map("release", own, write_read, [(*each, staged) for each in read])
+        read = [each for each in own.branch_levels if not is_full(own.declared.declaration, each[1])]
+        workers.map("release", own, write_read, [(branch, level, staged) for branch, level in read])
     workers.map("release", own, write_level, [(staged, level) for level in released_levels(own.declared.declaration)])
     if microdata_of(own.declared.declaration):
         workers.map("release", own, write_microdata, [(staged,)])
@@ -126,7 +126,7 @@ def write_level(own: DeclarationSource, staged: Path, level: str) -> None:
     return_memory()  # of estimating, and of the level before
     spine = own.declared.hierarchy.spine
     pieces = spine.pieces(spine.levels.index(level), (len(spine.levels) - 1, LEAVES))
-    parts = (load_estimates(own, own.name, ALL, level, *each) for each in pieces)
+    parts = (load_estimates(own, own.branch, level, *each) for each in pieces)
     tables = (table for part in parts for table in level_tables(own.declared, level, part))
     write_tables(staged, tables, f"parquet/{level}.parquet", f"{level}.csv")
 
@@ -137,15 +137,15 @@ def write_margins(own: DeclarationSource, staged: Path) -> None:
     They are made of noisy answers and declared figures alone, so they cost no budget, and follow from the information
     that was passed up for an estimate, from the top down.
     """
-    plan = own.plan(own.name, ALL)
+    plan = own.plan(own.branch)
     above: Blue | None = None
     for level in plan.spine.levels:
         parts: list[Blue] = []
 
         def tables(level: str = level, above: Blue | None = above, parts: list[Blue] = parts) -> Iterator[pa.Table]:
             for parents in [None] if above is None else starmap(above.only, plan.batches(above.level, 0, len(above))):
-                found = blue_below(own, own.name, ALL, parents)
-                released = load_estimates(own, own.name, ALL, level, found.first, found.first + len(found))
+                found = blue_below(own, own.branch, parents)
+                released = load_estimates(own, own.branch, level, found.first, found.first + len(found))
                 parts += [] if plan.is_leaf(found.level) else [found]
                 yield _margins_table(own.declared, level, found, released)
 

@@ -1,4 +1,4 @@
-"""A declaration as a source, and a run of it: its one hierarchy is worked on as one part.
+"""A declaration as a source, and a run of it: its one hierarchy is worked on as one branch.
 
 The noise of a query group is the stream `tda/NAME/LEVEL/QUERY`, NAME the declaration's; its row is the number of the
 geounit on the level. A run's records are counted by leaf and cell, and compared with the declared figures: all of that
@@ -36,9 +36,9 @@ from tasks.top_down.declared.public_tables import Declared, DeclaredDesign, decl
 from tasks.top_down.declared.tables import geounit_columns
 from tasks.top_down.input.histograms import LEAVES_EACH
 from tasks.top_down.measure import Asked, MeasuredRun
-from tasks.top_down.source import PLANNED, Descent, Names, Source
+from tasks.top_down.source import PLANNED, Branch, Descent, Names, Source
 
-ALL = "all"  # the only part
+ALL = "all"  # the only branch
 RECORDS = "records"  # in place of a product
 CHILDREN, LEAVES = 4096, 1 << 16  # geounits that one piece estimates, about, and the leaves below these
 
@@ -67,9 +67,14 @@ class DeclarationSource(Source):
         return "declared"
 
     @property
-    def product_states(self) -> Sequence[tuple[str, str]]:
-        """Return the declaration's histogram with its only part."""
-        return [(self.name, ALL)]
+    def branches(self) -> Sequence[Branch]:
+        """Return the hierarchy's only branch."""
+        return [self.branch]
+
+    @property
+    def branch(self) -> Branch:
+        """Return the hierarchy as a branch."""
+        return Branch(self.name, ALL)
 
     @property
     def descents(self) -> tuple[Descent, ...]:
@@ -82,7 +87,7 @@ class DeclarationSource(Source):
         """Return the most leaves of a batch, whose cells are nearly as many as its records."""
         return [(len(self.declared.hierarchy.spine.levels) - 1, LEAVES)]
 
-    def plan(self, _product: Any, _state: str) -> Plan:
+    def plan(self, _branch: Branch) -> Plan:
         """Return the plan of the estimation."""
         return self.declared.plan
 
@@ -90,7 +95,7 @@ class DeclarationSource(Source):
         """Return noisy answers at addresses, for a wide declaration: `spine.wide.ReadAt`."""
         raise NotImplementedError
 
-    def released(self, _product: Any, _state: str, level: str) -> tuple[str, Names]:
+    def released(self, _branch: Branch, level: str) -> tuple[str, Names]:
         """Return the file of a level's answers in a release's measurements, and what names its geounits there."""
         return f"{level}.parquet", names_of(self.declared, level)
 
@@ -131,9 +136,9 @@ class DeclaredRun(DeclarationSource, MeasuredRun):
 
     def read_at(self) -> Callable[[str, str, IntArray, IntArray], IntArray]:
         """Return noisy answers at addresses, drawn as they are asked. Raises Failed where the run may not draw."""
-        return self.answers(self.name, ALL).at
+        return self.answers(self.branch).at
 
-    def offsets(self, _product: Any, _state: str) -> tuple[int, ...]:
+    def offsets(self, _branch: Branch) -> tuple[int, ...]:
         """Return that the hierarchy is all that is measured."""
         return (0,) * len(self.declared.plan.spine.levels)
 
@@ -153,14 +158,14 @@ class DeclaredRun(DeclarationSource, MeasuredRun):
         """Return that a leaf has a key for each cell."""
         return (self.declared.declaration.product.cells,) * 2
 
-    def pieces(self, product: str, part: str) -> list[tuple[int, int]]:
+    def pieces(self, branch: Branch) -> list[tuple[int, int]]:
         """Return ranges of leaves; all of them where groups of leaves have declared totals."""
         blocks = self.declared.hierarchy.spine.blocks
         each = LEAVES_EACH if self.declared.is_wide else blocks
         return [*pairwise([*range(0, blocks, each), blocks])]
 
     def contradictions(
-        self, _product: str, _part: str, first: int, last: int, leaf: IntArray, cell: IntArray, count: IntArray
+        self, _branch: Branch, first: int, last: int, leaf: IntArray, cell: IntArray, count: IntArray
     ) -> Iterator[Finding]:
         """Yield the declared figures that are not true of the records."""
         return contradictions(self.declared, first, last, leaf, cell, count)

@@ -34,13 +34,13 @@ from tasks.top_down.declared.source import ALL, DeclarationSource, DeclaredRun
 from tasks.top_down.estimate import estimators
 from tasks.top_down.estimate.topdown import SOLVES, estimate_by_topdown, load_estimates
 from tasks.top_down.input.histograms import sum_levels
-from tasks.top_down.source import Source, save_histograms
+from tasks.top_down.source import Branch, Source, save_histograms
 
 if TYPE_CHECKING:
     from spine.wide.estimate import WideEstimation
 
 Numbers: TypeAlias = NDArray[np.signedinteger]
-STEPS, READ = "steps", "read"  # in place of a part of the hierarchy
+STEPS, READ = "steps", "read"  # in place of the branch, folders of what is estimated before the leaves, and of answers
 
 
 class ReadAnswers(NamedTuple):
@@ -83,13 +83,13 @@ def estimate_wide(source: DeclarationSource, workers: Workers) -> None:
 
 
 def estimate_batch(
-    source: DeclarationSource, product: str, part: str, first: int, last: int | None, level: str, lowest: str
+    source: DeclarationSource, branch: Branch, first: int, last: int | None, level: str, lowest: str
 ) -> None:
     """Divide the geounits first ... last - 1 of a level among those of the level below; at the top, find them first.
 
     The record of the solved parents is saved last.
     """
-    done = source.estimates_folder(product, part, SOLVES) / f"{lowest}-{first:07d}"
+    done = source.estimates_folder(branch, SOLVES) / f"{lowest}-{first:07d}"
     if done.exists():
         return
     from spine.wide.estimate import WideEstimation  # imports numba
@@ -104,7 +104,7 @@ def estimate_batch(
         parents = joined([_divided(source, estimation, None, 0, root, root + 1) for root in roots])
         _save(source, parents)
     else:
-        parents = load_estimates(source, product, STEPS, level, first, last)
+        parents = load_estimates(source, Branch(branch.product, STEPS), level, first, last)
     number = levels.index(lowest)
     ends = plan.spine.first_child[number - 1][parents.first : parents.last + 1].tolist()
     children = [
@@ -115,7 +115,7 @@ def estimate_batch(
     for name, kept in reading.kept.items():
         columns = zip(ReadAnswers._fields, zip(*kept, strict=True), strict=True)
         answers = {key: narrowest(np.concatenate(parts)) for key, parts in columns}
-        save_arrays(source.estimates_folder(product, READ, name) / f"{first:07d}", answers)
+        save_arrays(source.estimates_folder(Branch(branch.product, READ), name) / f"{first:07d}", answers)
     save_object(done, estimation.solved)
 
 
@@ -133,13 +133,13 @@ def _divided(
 
 def _save(source: DeclarationSource, steps: Estimates) -> None:
     levels = source.declared.hierarchy.spine.levels
-    part = ALL if steps.level == len(levels) - 1 else STEPS
-    save_histograms(source.estimates_folder(source.name, part, levels[steps.level]) / f"{steps.first:07d}", steps)
+    branch = Branch(source.name, ALL if steps.level == len(levels) - 1 else STEPS)
+    save_histograms(source.estimates_folder(branch, levels[steps.level]) / f"{steps.first:07d}", steps)
 
 
 def load_answers(source: Source, product: str, level: str) -> Iterator[ReadAnswers]:
     """Yield the answers of a level that estimation read, a batch at a time."""
-    folder = source.estimates_folder(product, READ, level)
+    folder = source.estimates_folder(Branch(product, READ), level)
     for path in complete(folder) if folder.exists() else []:
         yield ReadAnswers(*(np.asarray(open_array(path, name)) for name in ReadAnswers._fields))
 
@@ -155,7 +155,7 @@ def count_answers(source: DeclarationSource) -> dict[str, dict[str, int]]:
     """Return by level the answers that the queries define, and those that estimation read."""
     found = {}
     for level, defined in defined_answers(source.declared).items():
-        folder = source.estimates_folder(source.name, READ, level)
+        folder = source.estimates_folder(Branch(source.name, READ), level)
         read = sum(len(open_array(path, "query")) for path in (complete(folder) if folder.exists() else []))
         found[level] = {"defined": defined, "read": read}
     return found

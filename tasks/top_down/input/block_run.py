@@ -25,7 +25,8 @@ from tasks.records.records import RecordFile, open_records
 from tasks.top_down.blocks import BlockSource, build_spines, save_blocks
 from tasks.top_down.input.records import CELLS, CODES, COLUMNS, encode, save_codes, sum_records
 from tasks.top_down.measure import Asked, MeasuredRun
-from tasks.top_down.run_plan import SCHEMAS, ProductName, request_digest
+from tasks.top_down.run_plan import SCHEMAS, request_digest
+from tasks.top_down.source import Branch
 from tasks.top_down.spend import planned_spend
 
 
@@ -67,33 +68,33 @@ class TopDownRun(BlockSource, MeasuredRun):
                 save_codes(self, product, codes)
         return findings
 
-    def open(self, product: ProductName) -> tuple[RecordFile | None, list[Finding]]:
+    def open(self, product: str) -> tuple[RecordFile | None, list[Finding]]:
         """Open the records of a product; return None and findings for a file without its columns."""
         return open_records(self.tables.records[product], COLUMNS[product], more=True)
 
-    def counting(self, product: ProductName) -> tuple[Any, ...]:
+    def counting(self, product: str) -> tuple[Any, ...]:
         """Return how a chunk is counted by block and cell; without a block where the geography has faults."""
         geography = self / CODES.format(product)
         if not geography.exists():
             return partial(encode, product, None), ()
         return partial(encode, product, geography), self.states, partial(sum_records, product, geography)
 
-    def keys(self, product: ProductName) -> tuple[int, int]:
+    def keys(self, product: str) -> tuple[int, int]:
         """Return that a block has a key for each cell and, of units, one for its group quarters."""
         return CELLS[product], SCHEMAS[product].cells
 
     def contradictions(
-        self, product: ProductName, part: str, first: int, last: int, leaf: IntArray, cell: IntArray, count: IntArray
+        self, branch: Branch, first: int, last: int, leaf: IntArray, cell: IntArray, count: IntArray
     ) -> Iterator[Finding]:
         """Yield how the records of a state contradict the living quarters of its blocks, or its population."""
-        blocks, file, schema = self.state(part), self.records(product), SCHEMAS[product]
-        order = self.spine(product, part).order
+        blocks, file, schema = self.state(branch.name), self.records(branch.product), SCHEMAS[branch.product]
+        order = self.spine(branch).order
         declared, geocode = blocks.quarters[order], blocks.geography.geocode[order]
         inside = cell < schema.cells  # H1 does not count the group quarters among the units
         (counted,) = redistricting_declaration(schema.name, "us").form.counts
         quarters = declared[:, : len(counted.columns)]
         rules = [*broken_counts(schema, counted, quarters, leaf[inside], cell[inside], count[inside])]
-        if product == "units":
+        if branch.product == "units":
             facilities = np.bincount(leaf[~inside], count[~inside], len(quarters))
             rule = "another number of group quarters than declared"
             rules.append((rule, facilities != declared[:, 1:].sum(axis=1)))
@@ -101,6 +102,6 @@ class TopDownRun(BlockSource, MeasuredRun):
             if len(rows := np.flatnonzero(bad)):
                 shown = tuple(geoid15(code) for code in np.sort(geocode[rows])[:SHOWN_VALUES].tolist())
                 yield Finding(file.name, f"blocks with {rule}", "TABBLK", len(rows), (), shown)
-        if product == "persons" and int(count.sum()) != blocks.totals[int(part)]:
-            rule = f"state {part} does not have the number of persons that is declared for it"
+        if branch.product == "persons" and int(count.sum()) != blocks.totals[int(branch.name)]:
+            rule = f"state {branch.name} does not have the number of persons that is declared for it"
             yield Finding(file.name, rule, "TABBLKST")

@@ -25,18 +25,18 @@ from tasks.records.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS, block_numbers
 from tasks.records.record_digests import Sums, sum_by_state, weights
 from tasks.records.records import RowChecks
 from tasks.top_down.blocks import BlockSource
-from tasks.top_down.run_plan import SCHEMAS, ProductName
+from tasks.top_down.run_plan import SCHEMAS
 
-COLUMNS: dict[ProductName, tuple[str, ...]] = {
+COLUMNS: dict[str, tuple[str, ...]] = {
     product: (*BLOCK_COLUMNS, "RTYPE", *(axis.column for axis in schema.axes)) for product, schema in SCHEMAS.items()
 }
-RTYPE: dict[ProductName, dict[str, int]] = {"persons": {"3": 0, "5": 1}, "units": {"2": 0, "4": 1}}  # 1: group quarters
-DISAGREE: dict[ProductName, str] = {
+RTYPE: dict[str, dict[str, int]] = {"persons": {"3": 0, "5": 1}, "units": {"2": 0, "4": 1}}  # 1: group quarters
+DISAGREE: dict[str, str] = {
     "persons": "RTYPE and GQTYPE_PL disagree: 3 is a person in a household (0), 5 in group quarters (1 to 7)",
     "units": "RTYPE and HH_STATUS disagree: 2 is a housing unit, occupied (1) or vacant (2); 4 is group quarters (0)",
 }
 FACILITY = UNITS.cells  # group quarters among the units, which H1 does not count
-CELLS: dict[ProductName, int] = {"persons": PERSONS.cells, "units": UNITS.cells + 1}
+CELLS: dict[str, int] = {"persons": PERSONS.cells, "units": UNITS.cells + 1}
 PERSON_VALUES = {axis.name: axis.coordinates for axis in PERSONS.axes}
 STATUSES = {**UNITS.axes[0].coordinates, "0": FACILITY}
 CODES = "prepared/codes/{}"
@@ -51,23 +51,24 @@ NO_BLOCK = "block is not in the geography"
 NO_QUARTERS = "block has neither a housing unit nor group quarters, by the declared invariants"
 
 
-def save_codes(run: BlockSource, product: ProductName, codes: IntArray) -> None:
+def save_codes(run: BlockSource, product: str, codes: IntArray) -> None:
     """Save the codes of all blocks of the geography, and their places in the order of the spines; workers map them."""
-    spines = ((run.spine(product, state), run.state(state).geography.geocode) for state in run.states)
+    branches = run.branches_of(product)
+    spines = ((run.spine(branch), run.state(branch.name).geography.geocode) for branch in branches)
     block = short_codes(np.concatenate([geocode[spine.order] for spine, geocode in spines]))
     row = np.full(len(codes), -1)
     row[np.searchsorted(codes, block)] = np.arange(len(block))
     save_arrays(run / CODES.format(product), {"code": codes, "row": row, "block": block})
 
 
-def sum_records(product: ProductName, geography: Path, keys: IntArray, counts: IntArray) -> Sums:
+def sum_records(product: str, geography: Path, keys: IntArray, counts: IntArray) -> Sums:
     """Return the sums of records by state, for their digests. geography: what `save_codes` saved."""
     row, cell = np.divmod(keys, CELLS[product])
     within = tuple(of_cell[cell] * counts.astype(np.uint64) for of_cell in weights(np.arange(CELLS[product])))
     return sum_by_state(open_array(geography, "block")[row], counts, within)
 
 
-def encode(product: ProductName, geography: Path | None, checks: RowChecks) -> tuple[IntArray, None]:
+def encode(product: str, geography: Path | None, checks: RowChecks) -> tuple[IntArray, None]:
     """Validate the records, and return the keys of those without a fault.
 
     geography: what `save_codes` saved; None where the geography has faults, and no block is looked up.
@@ -118,7 +119,7 @@ def words(domain: Sequence[str], at: NDArray[np.signedinteger[Any]]) -> pa.Array
 
 
 @contextmanager
-def open_records(folder: Path, product: ProductName) -> Iterator[Callable[[IntArray, IntArray], None]]:
+def open_records(folder: Path, product: str) -> Iterator[Callable[[IntArray, IntArray], None]]:
     """Open a Parquet file of records; yield how to write those of these geocodes and cells (or statuses)."""
     schema = pa.schema([(name, pa.string()) for name in COLUMNS[product]])
     values = person_columns if product == "persons" else unit_columns

@@ -28,7 +28,7 @@ from tasks.records.record_digests import digests as state_digests
 from tasks.records.records import STATE, digest_by_workers, join_reports
 from tasks.top_down.measure import RECORDS, TABLES, MeasuredRun
 from tasks.top_down.run_plan import Tables
-from tasks.top_down.source import Validated, save_histograms
+from tasks.top_down.source import Branch, Validated, save_histograms
 
 
 def check_input(run: MeasuredRun, tables: Tables) -> None:
@@ -62,7 +62,7 @@ def validate(
 
 
 def _validate_records(run: MeasuredRun, workers: Workers, findings: list[Finding], mark: Mark | None) -> Validated:
-    """Validate and count the records, chunk by chunk and then part by part, and digest the input."""
+    """Validate and count the records, chunk by chunk and then branch by branch, and digest the input."""
     tables, known = run.tables, not has_errors(findings)  # the leaves
     digests: dict[str, str] = {}
     of_states: list[str] = []
@@ -82,15 +82,15 @@ def _validate_records(run: MeasuredRun, workers: Workers, findings: list[Finding
             rule = "records of other states, left out" if some else "all records are of other states"
             findings.append(Finding(file.name, rule, STATE, read.left_out, warning=some))
     if not has_errors(findings):
-        calls = [(*each, *ends) for each in run.product_states for ends in run.pieces(*each)]
+        calls = [(branch, *ends) for branch in run.branches for ends in run.pieces(branch)]
         workers.map("invariants", run, compare_piece, calls)
-        paths = [findings_path(run, *each[:3]) for each in calls]
+        paths = [findings_path(run, *each[:2]) for each in calls]
         findings += [finding for path in paths for finding in load_object(path, list[Finding])]
     if has_errors(findings):
         remove(run / "persons", run / "counts")
         refuse(run, findings)
     keep_findings(run, findings)
-    public, states = tables.digests(), tuple(dict.fromkeys(part for _, part in run.product_states))
+    public, states = tables.digests(), tuple(dict.fromkeys(branch.name for branch in run.branches))
     covered = {file_name(tables.records[product]): digest for product, digest in digests.items()}
     beside = [path for path in tables.figures if path.rpartition("/")[0] == tables.marks]
     covered |= {file_name(path): public[file_name(path)] for path in beside}
@@ -126,24 +126,24 @@ def count_chunk(run: MeasuredRun, product: str, number: int) -> None:
     counted_records.count_chunk(run.counted_folder(product), run.records(product), number, *run.counting(product))
 
 
-def findings_path(run: MeasuredRun, product: str, part: str, first: int) -> Path:
-    """Return the file of the declared figures that the records of a piece of a part's leaves contradict."""
-    return run / f"counts/{product}/{part}.findings/{first:07d}"
+def findings_path(run: MeasuredRun, branch: Branch, first: int) -> Path:
+    """Return the file of the declared figures that the records of a piece of a branch's leaves contradict."""
+    return run / f"counts/{branch}.findings/{first:07d}"
 
 
-def compare_piece(run: MeasuredRun, product: str, part: str, first: int, last: int) -> None:
+def compare_piece(run: MeasuredRun, branch: Branch, first: int, last: int) -> None:
     """Save the histograms of the leaves first ... last - 1, added up from the chunks, and what they contradict."""
-    path = findings_path(run, product, part, first)
+    path = findings_path(run, branch, first)
     if path.exists():
         return
-    (keys, cells), none = run.keys(product), np.zeros(0, np.int64)
-    begin, end = ((run.offsets(product, part)[-1] + each) * keys for each in (first, last))
-    chunks = counted_records.load_counted(run.counted_folder(product), begin, end)
+    (keys, cells), none = run.keys(branch.product), np.zeros(0, np.int64)
+    begin, end = ((run.offsets(branch)[-1] + each) * keys for each in (first, last))
+    chunks = counted_records.load_counted(run.counted_folder(branch.product), begin, end)
     key, count = (np.concatenate(each) for each in zip((none, none), *chunks, strict=True))
     leaf, cell = np.divmod(key - begin, keys)
-    findings = [*run.contradictions(product, part, first, last, leaf, cell, count)]
-    inside, levels = cell < cells, run.spine(product, part).levels  # other keys are of records that are not counted
+    findings = [*run.contradictions(branch, first, last, leaf, cell, count)]
+    inside, levels = cell < cells, run.spine(branch).levels  # other keys are of records that are not counted
     entries = leaf[inside], cell[inside], count[inside]
     histograms = from_entries(TrueHistograms, len(levels) - 1, first, *entries, last - first)
-    save_histograms(run.counts_folder(product, part, levels[-1]) / f"{first:07d}", histograms)
+    save_histograms(run.counts_folder(branch, levels[-1]) / f"{first:07d}", histograms)
     save_object(path, findings)

@@ -12,7 +12,6 @@ from fractions import Fraction
 from functools import cached_property
 from math import isclose
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -52,8 +51,8 @@ from tasks.top_down.release.design_file import (
     read_blocks,
     reading,
 )
-from tasks.top_down.run_plan import US, ProductName, law, variance
-from tasks.top_down.source import PLANNED, Source
+from tasks.top_down.run_plan import US, law, variance
+from tasks.top_down.source import PLANNED, Branch, Source
 
 JOIN = "\x1f"  # separates the codes of a geounit that has several; no code has it
 LAW = ("query", "share", "variance_numerator", "variance_denominator", "variance")  # columns
@@ -78,9 +77,9 @@ class AnswerFile:
     columns: Mapping[str, pa.Array]
 
     @classmethod
-    def of(cls, source: Source, folder: Path, product: Any, state: str, level: str) -> AnswerFile:
+    def of(cls, source: Source, folder: Path, branch: Branch, level: str) -> AnswerFile:
         """Return the file in the folder of a release's measurements."""
-        plan, (file, names) = source.plan(product, state), source.released(product, state, level)
+        plan, (file, names) = source.plan(branch), source.released(branch, level)
         number = plan.spine.levels.index(level)
         geounits = np.arange(len(plan.spine.starts[number]))
         return cls(path_in(folder, file), plan, number, names(0, len(geounits), geounits))
@@ -211,9 +210,9 @@ def _by_law(table: pa.Table) -> Iterator[tuple[list[str], IntArray]]:
 class ReleaseSource(PublishedSource):
     """The measurements of a release of das-flows."""
 
-    def fill(self, product: str, state: str, level: str, folder: Path) -> Read:
+    def fill(self, branch: Branch, level: str, folder: Path) -> Read:
         """Map and validate the answers of a level."""
-        file = AnswerFile.of(self, load_object(self / RELEASE, Path), product, state, level)
+        file = AnswerFile.of(self, load_object(self / RELEASE, Path), branch, level)
         columns = self.columns(file.plan, level)
         new_answers(folder, len(file.shares), columns.values())
         for query, geounit, answers in file.all_answers():
@@ -235,12 +234,12 @@ def read_into(
     """
     digest = save_description(source, described, changes, only)
     if widths := described.widths:
-        workers.map("spine", source, read_spine, [(*pair, widths[pair[0]]) for pair in source.product_states])
+        workers.map("spine", source, read_spine, [(branch, widths[branch.product]) for branch in source.branches])
     else:
         build_spines(source, workers)
     if digest is not None and source.spine_digest() != digest:
         raise Refused(f"{described.folder}: the blocks and settings do not give the measured spine")
-    workers.map("read answers", source, read_level, source.product_levels)
+    workers.map("read answers", source, read_level, source.branch_levels)
 
 
 def save_description(source: BlockRelease, described: DesignFile, changes: Changes, only: Sequence[str]) -> str | None:
@@ -265,30 +264,30 @@ def save_description(source: BlockRelease, described: DesignFile, changes: Chang
     return digest
 
 
-def read_spine(source: BlockRelease, product: ProductName, state: str, widths: tuple[int, ...]) -> None:
+def read_spine(source: BlockRelease, branch: Branch, widths: tuple[int, ...]) -> None:
     """Save the spine of imported measurements, which is read from them, with its shares.
 
     widths: digits of geocodes by level.
     """
     folder = load_object(source / RELEASE, Path)
-    path = path_in(folder, f"{GEOUNITS_FOLDER}/{product}/{state}.parquet")
-    allocation = source.design.allocations[product]
+    path = path_in(folder, f"{GEOUNITS_FOLDER}/{branch}.parquet")
+    allocation = source.design.allocations[branch.product]
     try:
         table = pq.read_table(path, columns=["block", "geocode"])
         number, blocks = table["block"].to_numpy(), np.array(table["geocode"].to_pylist(), f"S{widths[-1]}")
-        if not np.array_equal(np.sort(number), np.arange(len(source.state(state).geography))):
+        if not np.array_equal(np.sort(number), np.arange(len(source.state(branch.name).geography))):
             raise ValueError("blocks that are missing or repeated")
         codes = tuple(digits_above(blocks.view(np.uint8).reshape(len(blocks), -1), width) for width in widths)
         bare = spine_of(codes, number)
         _, denominator = common_denominator(list(allocation.levels.values()))
         shares = tuple(
-            _shares(path_in(folder, f"{product}/{level}/{state}.parquet"), text(digits), denominator)
+            _shares(path_in(folder, f"{branch.product}/{level}/{branch.name}.parquet"), text(digits), denominator)
             for level, digits in zip(bare.levels, codes, strict=True)
         )
     except UNREADABLE as error:
         raise Refused(f"{path}: not the geounits of imported measurements ({type(error).__name__})") from None
-    save_arrays(source.codes_folder(product, state), {str(level): digits for level, digits in enumerate(codes)})
-    save_spine(source, product, state, replace(bare, shares=shares, denominator=denominator))
+    save_arrays(source.codes_folder(branch), {str(level): digits for level, digits in enumerate(codes)})
+    save_spine(source, branch, replace(bare, shares=shares, denominator=denominator))
 
 
 def _shares(path: Path, codes: pa.Array, denominator: int) -> IntArray:

@@ -24,8 +24,8 @@ from spine.top_down import NoisyAnswers, query_group
 from tasks.errors import Refused
 from tasks.lifecycle.files import atomic_path, load_object, open_array
 from tasks.records.findings import Finding
-from tasks.top_down.run_plan import US, ProductName
-from tasks.top_down.source import Origin, Source
+from tasks.top_down.run_plan import US
+from tasks.top_down.source import Branch, Origin, Source
 
 if TYPE_CHECKING:
     from spine.top_down import Plan
@@ -48,24 +48,24 @@ class PublishedSource(Source):
         """The publisher of the measurements."""
         return load_object(self / ORIGIN, Origin)
 
-    def fill(self, product: ProductName, state: str, level: str, folder: Path) -> Read:
+    def fill(self, branch: Branch, level: str, folder: Path) -> Read:
         """Validate the answers of a level of a state, and write them to a folder (`new_answers`, `put_answers`).
 
         Returns findings, and whatever else the reader needs. Raises Refused.
         """
         raise NotImplementedError
 
-    def answers_folder(self, product: str, state: str, level: str) -> Path:
+    def answers_folder(self, branch: Branch, level: str) -> Path:
         """Return the folder of the answers of a level of a state, or (US) of the nation."""
-        return self / f"noisy/{product}/{state}/published/{level}"
+        return self / f"noisy/{branch}/published/{level}"
 
     def columns(self, plan: Plan, level: str) -> dict[str, slice]:
         """Return the columns of each query of a level in its array."""
         return columns_of(plan.product, [*plan.allocation.queries[level]])
 
-    def answers(self, product: ProductName, state: str) -> MappedAnswers:
+    def answers(self, branch: Branch) -> MappedAnswers:
         """Return the published answers of a state or of the nation."""
-        return MappedAnswers(self, product, state, self.plan(product, state))
+        return MappedAnswers(self, branch, self.plan(branch))
 
 
 @dataclass(frozen=True)
@@ -73,16 +73,15 @@ class MappedAnswers:
     """The answers of a state, or (US) of the nation and the states' parts."""
 
     source: PublishedSource
-    product: ProductName
-    state: str
+    branch: Branch
     plan: Plan
 
     def __call__(self, level: int, first: int, last: int) -> NoisyAnswers:
         """Read the noisy answers of the geounits first ... last - 1 of a level; rows with the share 0 are undefined."""
         name = self.plan.spine.levels[level]
-        states = self.source.validated.states if self.state == US and level else (self.state,)
-        folders = [self.source.answers_folder(self.product, state, name) for state in states]
-        arrays = [open_array(folder, "values") for folder in folders]
+        of_states = self.branch.name == US and level > 0
+        branches = self.source.branches_of(self.branch.product) if of_states else [self.branch]
+        arrays = [open_array(self.source.answers_folder(branch, name), "values") for branch in branches]
         values = arrays[0][first:last] if len(arrays) == 1 else np.concatenate(arrays)[first:last]
         at = self.source.columns(self.plan, name)
         queries = self.plan.allocation.queries[name]
@@ -96,11 +95,11 @@ def columns_of(product: Product, queries: Sequence[str]) -> dict[str, slice]:
     return {query: slice(end - width, end) for query, width, end in zip(queries, widths, ends, strict=True)}
 
 
-def read_level(source: PublishedSource, product: ProductName, state: str, level: str) -> Read:
+def read_level(source: PublishedSource, branch: Branch, level: str) -> Read:
     """Validate and map the answers of a level of a state; return the result of `fill`."""
-    with atomic_path(source.answers_folder(product, state, level)) as folder:
+    with atomic_path(source.answers_folder(branch, level)) as folder:
         folder.mkdir()
-        return source.fill(product, state, level, folder)
+        return source.fill(branch, level, folder)
 
 
 def new_answers(folder: Path, rows: int, columns: Iterable[slice]) -> None:

@@ -31,8 +31,8 @@ from tasks.releases.manifest import MANIFEST, mark_facts, mark_in
 from tasks.releases.received import NotOfRelease, path_in, read_json
 from tasks.top_down.blocks import BlockSource
 from tasks.top_down.input.public_input import QUARTERS
-from tasks.top_down.run_plan import SCHEMAS, Design, ProductName, check_allocation
-from tasks.top_down.source import Origin, Validated
+from tasks.top_down.run_plan import SCHEMAS, Design, check_allocation
+from tasks.top_down.source import Branch, Origin, Validated
 
 MEASUREMENTS = "measurements"
 SETTINGS_FILE, BLOCKS_FOLDER, GEOUNITS_FOLDER = "design.json", "blocks", "geounits"
@@ -62,7 +62,7 @@ class DesignFile:
     totals: dict[int, int]
     spine_digest: str
     validated: Validated
-    widths: Mapping[ProductName, tuple[int, ...]] = field(default_factory=dict)
+    widths: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 def write_description(source: BlockSource, staged: Path) -> None:
@@ -71,7 +71,7 @@ def write_description(source: BlockSource, staged: Path) -> None:
     totals = {state: source.state(state).totals[int(state)] for state in validated.states}
     content = described_measurements(source.id, design, validated, source.spine_digest(), totals)
     if (origin := source.origin) is not None:  # read from the Census Bureau's files
-        codes = {name: source.codes(name, validated.states[0]) for name in design.products}
+        codes = {name: source.codes(source.branches_of(name)[0]) for name in design.products}
         content["widths"] = {name: [level.shape[1] for level in of_product] for name, of_product in codes.items()}
         content["source"] = origin.facts
     with release_file(staged, SETTINGS_PATH) as draft:
@@ -165,6 +165,8 @@ def _read_design(content: Mapping[str, Any], file: str = SETTINGS_FILE) -> Desig
     except BadValue as fault:
         raise Refused(f"{file}: {fault}") from None
     jurisdiction, products, states = design.jurisdiction, design.products, content["states"]
+    if {*products} - {*SCHEMAS}:
+        raise Refused(f"{file}: products: not one of {', '.join(SCHEMAS)}")
     if not products or any(sorted(part) != sorted(products) for part in (design.settings, design.allocations)):
         raise Refused(f"{file}: products are {', '.join(products)}, each once with its settings and allocation")
     if design.nation and jurisdiction == "pr":
@@ -199,11 +201,11 @@ def write_blocks(source: BlockSource, state: str, staged: Path) -> None:
     write_table(staged, f"{MEASUREMENTS}/{BLOCKS_FOLDER}/{state}.parquet", pa.table(columns))
 
 
-def write_geounits(source: BlockSource, product: ProductName, state: str, staged: Path) -> None:
+def write_geounits(source: BlockSource, branch: Branch, staged: Path) -> None:
     """Write the blocks of a spine that was read."""
-    order, codes = source.spine(product, state).order, source.codes(product, state)[-1]
+    order, codes = source.spine(branch).order, source.codes(branch)[-1]
     table = pa.table({"block": pa.array(order.astype(np.int32)), "geocode": text(codes)})
-    write_table(staged, f"{MEASUREMENTS}/{GEOUNITS_FOLDER}/{product}/{state}.parquet", table)
+    write_table(staged, f"{MEASUREMENTS}/{GEOUNITS_FOLDER}/{branch}.parquet", table)
 
 
 def read_blocks(folder: Path, state: str) -> tuple[Geography, IntArray]:

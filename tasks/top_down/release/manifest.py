@@ -25,8 +25,8 @@ from tasks.top_down.estimate.topdown import load_solves
 from tasks.top_down.release.design_file import described_design
 from tasks.top_down.release.report import write_report
 from tasks.top_down.release.tables import description
-from tasks.top_down.run_plan import US, Design, ProductName, law, request_digest
-from tasks.top_down.source import Source
+from tasks.top_down.run_plan import US, Design, law, request_digest
+from tasks.top_down.source import Branch, Source
 from tasks.top_down.spend import planned_spend
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def measured(allocation: Allocation, levels: Iterable[str], shares: Mapping[str,
     }
 
 
-def _product(run: BlockSource, product: ProductName) -> dict[str, Any]:
+def _product(run: BlockSource, product: str) -> dict[str, Any]:
     """Describe how a product was measured, and how its parents were solved."""
     allocation = run.design.allocations[product]
     entry: dict[str, Any] = {
@@ -140,19 +140,19 @@ def _product(run: BlockSource, product: ProductName) -> dict[str, Any]:
     return entry | {"solved": solved, "failed": [{"state": state, **row} for state, row in failed]}
 
 
-def _geounits(run: BlockSource, product: ProductName) -> dict[str, int]:
-    levels = run.spine(product, run.validated.states[0]).levels
+def _geounits(run: BlockSource, product: str) -> dict[str, int]:
+    levels = run.spine(run.branches_of(product)[0]).levels
     counts = np.sum([summary.geounits for summary in run.summaries(product)], axis=0).tolist()
     return ({US: 1} if run.validated.nation else {}) | dict(zip(levels, counts, strict=True))
 
 
-def _shares(run: BlockSource, product: ProductName) -> dict[str, list[Fraction]]:
+def _shares(run: BlockSource, product: str) -> dict[str, list[Fraction]]:
     """Return by level the shares that some geounit has, ascending."""
     shares: dict[str, set[Fraction]] = {}
     if run.validated.nation:
         shares[US] = {run.design.allocations[product].levels[US]}
-    for state in run.validated.states:
-        for level, distinct in distinct_shares(run.spine(product, state)).items():
+    for branch in run.branches_of(product):
+        for level, distinct in distinct_shares(run.spine(branch)).items():
             shares.setdefault(level, set()).update(distinct)
     return {level: sorted(distinct) for level, distinct in shares.items()}
 
@@ -175,13 +175,12 @@ def describe_solves(
     """Return by level of the children how parents were solved, and with its part each that was not at the first try."""
     by_level: dict[str, list[Solve]] = {level: [] for level in levels}
     failed = []
-    nation = [(product, US)] if source.validated.nation else []
-    for name, state in [*nation, *(pair for pair in source.product_states if pair[0] == product)]:
-        of_spine = (US, "State") if state == US else source.spine(name, state).levels
-        for solve in load_solves(source, name, state):
-            by_level[of_spine[solve.level]].append(solve)
+    for branch in (each for each in [*source.nations, *source.branches] if each.product == product):
+        of_branch = source.spine(branch).levels
+        for solve in load_solves(source, branch):
+            by_level[of_branch[solve.level]].append(solve)
             if solve.failed:
-                failed.append((state, _describe_failed(source, name, state, of_spine, solve)))
+                failed.append((branch.name, _describe_failed(source, branch, of_branch, solve)))
     solved = {
         level: {
             "parents": len(solves),
@@ -196,11 +195,11 @@ def describe_solves(
     return solved, failed
 
 
-def _describe_failed(source: Source, product: str, state: str, levels: Sequence[str], solve: Solve) -> dict[str, Any]:
+def _describe_failed(source: Source, branch: Branch, levels: Sequence[str], solve: Solve) -> dict[str, Any]:
     """Return how a parent was solved that the first attempt did not solve, named by its codes; a root has no parent."""
     parent = ""
     if solve.level:
-        _, names = source.released(product, state, levels[solve.level - 1])
+        _, names = source.released(branch, levels[solve.level - 1])
         codes = names(solve.parent, solve.parent + 1, np.zeros(1, np.int64))
         parent = "/".join(str(column[0]) for column in codes.values())
     return {

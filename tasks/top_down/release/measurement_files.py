@@ -45,8 +45,8 @@ from tasks.top_down.release.nmf_layout import (
     shapes,
     written_order,
 )
-from tasks.top_down.run_plan import US, ProductName, law, variance
-from tasks.top_down.source import StateAnswers
+from tasks.top_down.run_plan import US, law, variance
+from tasks.top_down.source import Branch, BranchAnswers
 
 BUREAU_FOLDER = "nmf"
 PART = "part-00000.snappy.parquet"
@@ -106,9 +106,9 @@ class Geounits:
     """The geounits of a level in one folder, in the order of their geocodes. rows: their numbers in the spine."""
 
     source: BlockSource
-    product: ProductName
+    product: str
     level: str
-    measuring: StateAnswers
+    measuring: BranchAnswers
     codes: NDArray[np.uint8]
     rows: IntArray
 
@@ -129,18 +129,18 @@ class Geounits:
 
 def write_measurement_files(source: BlockSource, workers: Workers, staged: Path) -> None:
     """Write every level of every product and state into a staging folder."""
-    workers.map("measure", source, write_folders, [(*each, staged) for each in source.product_levels])
+    workers.map("measure", source, write_folders, [(branch, level, staged) for branch, level in source.branch_levels])
 
 
-def write_folders(source: BlockSource, product: ProductName, state: str, level: str, staged: Path) -> None:
+def write_folders(source: BlockSource, branch: Branch, level: str, staged: Path) -> None:
     """Write the answers and the declared numbers of a level of a state and its AIAN part, or of the US."""
-    measuring = source.answers(product, state)
+    measuring = source.answers(branch)
     number = measuring.plan.spine.levels.index(level)
-    codes = source.codes(product, state)[number]
-    place = staged / BUREAU_FOLDER / data_set_name(source.design.jurisdiction, product) / f"{level}.parquet"
-    for below, rows in _folders(codes, state).items():
+    codes = source.codes(branch)[number]
+    place = staged / BUREAU_FOLDER / data_set_name(source.design.jurisdiction, branch.product) / f"{level}.parquet"
+    for below, rows in _folders(codes, branch.name).items():
         rank = np.argsort(as_codes(codes[rows]))
-        geounits = Geounits(source, product, level, measuring, codes[rows[rank]], rows[rank])
+        geounits = Geounits(source, branch.product, level, measuring, codes[rows[rank]], rows[rank])
         _write_answers(geounits, staged, place / "DPQuery" / below)
         order = {ORDER: written_order(rank)} if level == LEVELS[-1] else {}
         _write_declared(geounits, order, staged, place / "Constraint" / below)

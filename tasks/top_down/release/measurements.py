@@ -23,7 +23,7 @@ from tasks.top_down.blocks import ROWS, BlockSource
 from tasks.top_down.release.design_file import MEASUREMENTS, write_blocks, write_description, write_geounits
 from tasks.top_down.release.measurement_files import write_measurement_files
 from tasks.top_down.run_plan import law, variance
-from tasks.top_down.source import Names, Source, StateAnswers
+from tasks.top_down.source import Branch, BranchAnswers, Names, Source
 
 MOST_ANSWERS = 1 << 26  # that are held
 S = TypeVar("S", bound=Source)
@@ -45,21 +45,21 @@ def write_layout(run: BlockSource, workers: Workers, staged: Path) -> None:
 
 def write_own_layout(source: BlockSource, workers: Workers, staged: Path) -> None:
     """Write the folder `measurements/` into a staging folder."""
-    workers.map("measure", source, write_level, [(*each, staged) for each in source.product_levels])
+    workers.map("measure", source, write_level, [(branch, level, staged) for branch, level in source.branch_levels])
     workers.map("measure", source, write_blocks, [(state, staged) for state in source.validated.states])
     if source.origin is not None:  # its spine was read
-        workers.map("measure", source, write_geounits, [(*pair, staged) for pair in source.product_states])
+        workers.map("measure", source, write_geounits, [(branch, staged) for branch in source.branches])
     write_description(source, staged)
 
 
-def write_level(source: Source, product: str, state: str, level: str, staged: Path) -> None:
+def write_level(source: Source, branch: Branch, level: str, staged: Path) -> None:
     """Write the measurements of a level of a part of a hierarchy."""
-    measuring, (file, names) = source.answers(product, state), source.released(product, state, level)
+    measuring, (file, names) = source.answers(branch), source.released(branch, level)
     tables = _tables_of_answers(measuring, measuring.plan.spine.levels.index(level), names, source.answer_type)
     write_tables(staged, tables, f"{MEASUREMENTS}/{file}")
 
 
-def _tables_of_answers(measuring: StateAnswers, level: int, named: Names, kind: Any) -> Iterator[pa.Table]:
+def _tables_of_answers(measuring: BranchAnswers, level: int, named: Names, kind: Any) -> Iterator[pa.Table]:
     """Yield the rows of a level's geounits by query group, some at a time; a geounit with the share 0 has no row.
 
     kind: the answers' type.

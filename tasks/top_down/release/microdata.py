@@ -21,15 +21,15 @@ from spine.top_down.histogram import H, from_entries
 from tasks.lifecycle.staging import PIPES, release_file, write_tables
 from tasks.top_down.blocks import BlockSource
 from tasks.top_down.input.records import block_columns, person_columns, runs_of_records, unit_columns, words
-from tasks.top_down.run_plan import ProductName
+from tasks.top_down.source import Branch
 
 BUILD = "das-flows"
 ROWS_EACH = 1 << 18  # rows of a batch of microdata
 
 
-def by_geocode(run: BlockSource, product: ProductName, state: str, blocks: H) -> H:
+def by_geocode(run: BlockSource, branch: Branch, blocks: H) -> H:
     """Return the blocks of a state in the order of their geocodes; blocks of one geocode are one."""
-    order = _first_of_its_code(run, state)[run.spine(product, state).order]
+    order = _first_of_its_code(run, branch.name)[run.spine(branch).order]
     return from_entries(type(blocks), blocks.level, 0, order[blocks.row], blocks.cell, blocks.count, len(order))
 
 
@@ -39,17 +39,21 @@ def _first_of_its_code(run: BlockSource, state: str) -> IntArray:
     return np.searchsorted(geocode, geocode)
 
 
-def write_microdata(run: BlockSource, product: ProductName, state: str, blocks: Estimates, staged: Path) -> None:
+def write_microdata(run: BlockSource, branch: Branch, blocks: Estimates, staged: Path) -> None:
     """Write the microdata of a state, from blocks in the order of their geocodes."""
-    entries = _unit_entries(run, state, blocks) if product == "units" else (blocks.row, blocks.cell, blocks.count)
-    geocode = run.state(state).geography.geocode
+    entries = (
+        _unit_entries(run, branch.name, blocks)
+        if branch.product == "units"
+        else (blocks.row, blocks.cell, blocks.count)
+    )
+    geocode = run.state(branch.name).geography.geocode
     starts = range(0, max(1, len(entries[0])), ROWS_EACH)  # an empty batch where nobody lives
-    batches = [_batch(product, geocode, *(column[at : at + ROWS_EACH] for column in entries)) for at in starts]
-    write_tables(staged, batches, f"mdf/{state}_{product}.parquet")
+    batches = [_batch(branch.product, geocode, *(column[at : at + ROWS_EACH] for column in entries)) for at in starts]
+    write_tables(staged, batches, f"mdf/{branch.name}_{branch.product}.parquet")
     if run.design.microdata == "text":
         schema = batches[0].drop_columns(["COUNT"]).schema
         with (
-            release_file(staged, f"mdf/{state}_{product}.txt") as draft,
+            release_file(staged, f"mdf/{branch.name}_{branch.product}.txt") as draft,
             pa.csv.CSVWriter(draft, schema, write_options=PIPES) as lines,
         ):
             for part in chain.from_iterable(map(_repeated, batches)):
@@ -74,12 +78,12 @@ def _unit_entries(run: BlockSource, state: str, blocks: Estimates) -> tuple[IntA
     return row[order], cell[order], np.concatenate([blocks.count, facilities[with_facilities]])[order]
 
 
-def _batch(product: ProductName, geocode: IntArray, row: IntArray, cell: IntArray, count: IntArray) -> pa.Table:
+def _batch(product: str, geocode: IntArray, row: IntArray, cell: IntArray, count: IntArray) -> pa.Table:
     own = person_columns(cell) if product == "persons" else unit_columns(cell)
     return microdata_rows(product, geocode[row], own, count)
 
 
-def microdata_rows(product: ProductName, geocode: IntArray, own: Mapping[str, pa.Array], count: IntArray) -> pa.Table:
+def microdata_rows(product: str, geocode: IntArray, own: Mapping[str, pa.Array], count: IntArray) -> pa.Table:
     """Return rows of microdata; geocode: of their blocks, 16 digits. own: the fields of persons, or of units."""
     same, are_persons = np.zeros(len(count), np.int8), product == "persons"
     return pa.table(

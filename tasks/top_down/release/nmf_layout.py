@@ -22,19 +22,19 @@ from spine.production import allocation
 from spine.redistricting import TYPES
 from spine.settings import Jurisdiction
 from tasks.releases.manifest import mark_facts, mark_in
-from tasks.top_down.run_plan import PRODUCTS, SCHEMAS, ProductName
+from tasks.top_down.run_plan import PRODUCTS, SCHEMAS
 
 RowKind = Literal["DPQuery", "Constraint"]  # noisy answers, declared numbers
 ROW_KINDS: tuple[RowKind, ...] = get_args(RowKind)
 Codes: TypeAlias = NDArray[np.bytes_]
 LEVELS = ("State", "County", "Tract", "Block_Group", "Block")  # below the US
-PRODUCT_WORDS: dict[ProductName, str] = {"persons": "Person", "units": "Unit"}
-QUERIES: dict[ProductName, tuple[str, ...]] = {
+PRODUCT_WORDS: dict[str, str] = {"persons": "Person", "units": "Unit"}
+QUERIES: dict[str, tuple[str, ...]] = {
     name: tuple(allocation(SCHEMAS[name].name, "us").queries["Block"]) for name in PRODUCTS
 }
 UNITS_OF_BOUND = 99_999  # the program's upper bound of persons is this many in every unit or facility
 LOWER, UPPER, NO_MINORS, TOTAL = "hhgq_total_lb", "hhgq_total_ub", "nurse_nva_0", "total"
-CONSTRAINTS: dict[ProductName, dict[str, tuple[int, ...]]] = {  # with the shape of their values
+CONSTRAINTS: dict[str, dict[str, tuple[int, ...]]] = {  # with the shape of their values
     "persons": {LOWER: (TYPES,), UPPER: (TYPES,), NO_MINORS: (1,), TOTAL: (1,)},
     "units": {TOTAL: (1,)},
 }
@@ -42,12 +42,12 @@ FOOTER, ORDER = "das-flows", "das-flows.order"  # keys of a footer
 _RUN = re.compile(r"[\w.-]{1,200}")
 
 
-def data_set_name(jurisdiction: Jurisdiction, product: ProductName) -> str:
+def data_set_name(jurisdiction: Jurisdiction, product: str) -> str:
     """Return the name of the folder of a data set."""
     return f"{jurisdiction.upper()}_{PRODUCT_WORDS[product]}_PL_PROD"
 
 
-def shapes(product: ProductName) -> dict[str, tuple[int, ...]]:
+def shapes(product: str) -> dict[str, tuple[int, ...]]:
     """Return the shape of each query's values: 1 for an axis that is summed over."""
     schema = SCHEMAS[product]
     widths = {axis.name: len(axis) for axis in schema.axes} | {recode.name: len(recode) for recode in schema.recodes}

@@ -22,7 +22,8 @@ from tasks.releases.report import write_report as write_page
 from tasks.top_down.blocks import BlockSource
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.release.tables import states_of_nation
-from tasks.top_down.run_plan import SCHEMAS, ProductName
+from tasks.top_down.run_plan import SCHEMAS
+from tasks.top_down.source import Branch
 
 OF_STATES = ("total", "voting age", "Hispanic", "race", "occupied")  # the counts of each state, by quantity
 AREAS = ("County", "Tract", "Place", "County subdivision (MCD)", "Block")
@@ -135,7 +136,7 @@ def parts_of_levels(products: Sequence[Mapping[str, Any]]) -> list[tuple[str, li
     ]
 
 
-def _section(product: ProductName, facts: Mapping[str, Any]) -> dict[str, Any]:
+def _section(product: str, facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return a product's geounits, noise and margins by level."""
 
     def titled(query: str) -> str:
@@ -193,7 +194,7 @@ def _counts_of_states(run: BlockSource, states: Sequence[str]) -> dict[str, Any]
     for state in run.validated.states:
         counts: list[int] = []
         for product, of_product in shown.items():
-            roots = load_estimates(run, product, state, "State")  # several where AIAN areas are apart
+            roots = load_estimates(run, Branch(product, state), "State")  # several where AIAN areas are apart
             counts += roots.sums(SCHEMAS[product].matrix(of_product)).sum(axis=0).tolist()
         rows.append(counts)
     together = [("all states", np.sum(rows, axis=0).tolist())] if len(rows) > 1 else []

@@ -31,7 +31,8 @@ from tasks.top_down.release.measurement_files import BUREAU_FOLDER
 from tasks.top_down.release.measurements import S
 from tasks.top_down.release.microdata import by_geocode, write_microdata
 from tasks.top_down.release.tables import CELLS_FILE, COUNTS_FILE
-from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
+from tasks.top_down.run_plan import SCHEMAS, counts_of
+from tasks.top_down.source import Branch
 
 assert (VACANT, OCCUPIED) == (0, 1)
 
@@ -44,9 +45,9 @@ def stage_release(run: S, workers: Workers, out: Path, write: Callable[[S, Worke
 def write_release(run: BlockSource, workers: Workers, staged: Path) -> None:
     """Write histograms, invariants, margins and microdata of estimates, then names, report and manifest."""
     products = run.design.products
-    if run.validated.nation:
-        workers.map("release", run, write_nation, [(product, staged) for product in products])
-    workers.map("release", run, write_state, [(*pair, staged) for pair in run.product_states])
+    if run.nations:
+        workers.map("release", run, write_levels, [(nation, staged) for nation in run.nations])
+    workers.map("release", run, write_state, [(branch, staged) for branch in run.branches])
 
     def is_named(region: Region) -> bool:
         return region.type == "AIANNH" or region.id[:2] in run.validated.states
@@ -59,37 +60,32 @@ def write_release(run: BlockSource, workers: Workers, staged: Path) -> None:
     describe_release(run, workers, staged)
 
 
-def write_nation(run: BlockSource, product: ProductName, staged: Path) -> None:
-    """Write the histogram of the nation, its margins and invariants."""
-    _write_levels(run, product, US, staged)
-
-
-def _write_levels(run: BlockSource, product: ProductName, state: str, staged: Path) -> Estimates:
+def write_levels(run: BlockSource, branch: Branch, staged: Path) -> Estimates:
     """Write the histograms, margins and invariants of the nation (US) or of a state; return those of the last level."""
-    plan = run.plan(product, state)
-    for number, codes in enumerate(run.codes(product, state)):
+    plan = run.plan(branch)
+    for number, codes in enumerate(run.codes(branch)):
         level = plan.spine.levels[number]
-        estimates, name = load_estimates(run, product, state, level), f"{product}/{level}/{state}.parquet"
+        estimates, name = load_estimates(run, branch, level), f"{branch.product}/{level}/{branch.name}.parquet"
         _write_histograms(staged, name, codes, estimates)
-        write_margins(run, product, state, level, staged, name, codes, estimates)
+        write_margins(run, branch, level, staged, name, codes, estimates)
         _write_quarters(staged, name, codes, plan.bounds.counts[number])
     return estimates
 
 
-def write_state(run: BlockSource, product: ProductName, state: str, staged: Path) -> None:
+def write_state(run: BlockSource, branch: Branch, staged: Path) -> None:
     """Write the histograms, invariants, margins and microdata of a state."""
-    estimates = _write_levels(run, product, state, staged)
-    blocks = by_geocode(run, product, state, estimates)
-    write_microdata(run, product, state, blocks, staged)
+    estimates = write_levels(run, branch, staged)
+    blocks = by_geocode(run, branch, estimates)
+    write_microdata(run, branch, blocks, staged)
     design = run.design
-    for family in areas(run.state(state).geography, design.settings[product], whole_state=design.pl94):
+    for family in areas(run.state(branch.name).geography, design.settings[branch.product], whole_state=design.pl94):
         area = family.of_block[blocks.row]
         inside = area >= 0
         entries = area[inside], blocks.cell[inside], blocks.count[inside]
         sums = from_entries(Estimates, 0, 0, *entries, len(family.codes))
-        name, codes = f"{product}/{FOLDERS[family.name]}/{state}.parquet", geocodes_of(family)
+        name, codes = f"{branch.product}/{FOLDERS[family.name]}/{branch.name}.parquet", geocodes_of(family)
         _write_histograms(staged, name, codes, sums)
-        write_margins(run, product, state, family.name, staged, name, codes, sums)
+        write_margins(run, branch, family.name, staged, name, codes, sums)
 
 
 def _write_histograms(staged: Path, name: str, codes: NDArray[np.uint8], histograms: Histograms) -> None:
@@ -108,7 +104,7 @@ def _write_quarters(staged: Path, name: str, codes: NDArray[np.uint8], quarters:
     write_table(staged, f"invariants/{name}", pa.table({"geounit": text(codes), **columns}))
 
 
-def cell_files(product: ProductName, *, pl94: bool) -> dict[str, pa.Table]:
+def cell_files(product: str, *, pl94: bool) -> dict[str, pa.Table]:
     """Return cells/PRODUCT.csv and PRODUCT-counts.csv by name; pl94: with the cells of the tables P1 to P5."""
     axes, counts = SCHEMAS[product].axes, counts_of(product, pl94)
     count, cell = np.nonzero([mask(axes, each.where) for each in counts])

@@ -17,7 +17,7 @@ from tasks.top_down.areas import FOLDERS, TABULATED
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.release.design_file import BLOCKS_FOLDER, MEASUREMENTS, SETTINGS_PATH
 from tasks.top_down.release.nmf_layout import data_set_name
-from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
+from tasks.top_down.run_plan import SCHEMAS, US, counts_of
 
 REGION_TYPES = {  # by level of the tabulation or family of entities
     "State": "STATE",
@@ -74,7 +74,7 @@ def axis_column(axis: Axis) -> Column:
     return Column(axis.column, "code", axis.words, dict(zip(axis.codes, axis.labels, strict=True)))
 
 
-def _tables(product: ProductName, *, pl94: bool) -> list[Table]:
+def _tables(product: str, *, pl94: bool) -> list[Table]:
     """Return the tables of a product: by area and by level of the spine, and its cells; pl94: as `counts_of`."""
     kind, cell = f"{{product={product}}}", ("cell",)
     counts = (*SCHEMAS[product].counts, *counts_of(product, pl94))
@@ -333,7 +333,7 @@ def _required(manifest: Mapping[str, Any]) -> Iterator[str]:
                 yield f"mdf/{state}_{product}.txt"
 
 
-def spine_files(manifest: Mapping[str, Any], product: ProductName) -> Iterator[tuple[str, str]]:
+def spine_files(manifest: Mapping[str, Any], product: str) -> Iterator[tuple[str, str]]:
     """Yield level and state of every file of the spine's geounits, top first; for the US level US twice."""
     for level in manifest["products"][product]["geounits"]:
         for state in [US] if level == US else manifest["states"]:

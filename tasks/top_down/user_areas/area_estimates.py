@@ -16,7 +16,7 @@ from tasks.geography.blocks.area_names import UNASSIGNED
 from tasks.records.block_codes import COUNTY_UNIT, STATE_UNIT, TRACT_UNIT, find_blocks
 from tasks.releases.pages.words import count_title
 from tasks.top_down.estimate.gls.tree import columns_of
-from tasks.top_down.run_plan import PRODUCTS, ProductName
+from tasks.top_down.run_plan import PRODUCTS
 from tasks.top_down.user_areas.area_tables import interval
 from tasks.top_down.user_areas.deviations import Deviations, deviations, shares
 from tasks.top_down.user_areas.estimate_areas import ProductEstimates, estimate_areas
@@ -63,8 +63,8 @@ class AreaEstimates:
     source: str
     states: tuple[str, ...]
     names: tuple[str, ...]
-    estimated: dict[ProductName, ProductEstimates]
-    published: dict[ProductName, IntArray]
+    estimated: dict[str, ProductEstimates]
+    published: dict[str, IntArray]
     plan: Deviations | None
     shares: dict[str, tuple[FloatArray, FloatArray]]
     notes: tuple[str, ...]
@@ -148,8 +148,8 @@ def estimate_file(
         if len(file.names) > 1:
             notes.append(f"blocks of the state outside all areas: {len(unassigned):,}, the row {UNASSIGNED}")
         remark = f"In no district are {outside}: assign them. Until then the ideal is the mean of the districts."
-    estimated: dict[ProductName, ProductEstimates] = {}
-    of_published: dict[ProductName, IntArray] = {}
+    estimated: dict[str, ProductEstimates] = {}
+    of_published: dict[str, IntArray] = {}
     for product in products:
         areas = [_areas_of(file, state.codes(product)) for state in kept]
         estimated[product] = estimate_areas(kept, product, areas, len(names))

@@ -15,7 +15,6 @@ from spine.geography import FloatArray, IntArray
 from spine.gls.columns import Covariances
 from spine.gls.entity_sums import entity_estimates
 from tasks.top_down.estimate.gls.tree import columns_of
-from tasks.top_down.run_plan import ProductName
 from tasks.top_down.user_areas.state_cache import CachedState
 
 MOST_BETWEEN = 500  # with more areas, covariances between them are not kept
@@ -41,7 +40,7 @@ class ProductEstimates:
 
 
 def estimate_areas(
-    states: Sequence[CachedState], product: ProductName, of_code: Sequence[IntArray], areas: int
+    states: Sequence[CachedState], product: str, of_code: Sequence[IntArray], areas: int
 ) -> ProductEstimates:
     """Return the estimates of areas. of_code: by state, the (blocks,) area of each block, in spine order."""
     columns = columns_of(product, minority=True)

@@ -20,11 +20,11 @@ from tasks.records.block_codes import STATE_UNIT, short_codes
 from tasks.releases.manifest import MANIFEST, read_manifest
 from tasks.releases.received import NotOfRelease, path_in
 from tasks.top_down.release.design_file import UNREADABLE
-from tasks.top_down.run_plan import SCHEMAS, ProductName
+from tasks.top_down.run_plan import SCHEMAS
 
 # Maps (product, state) to (blocks,) codes of 15 digits and (blocks, counts), of `columns_of` with the minority. Blocks
 # without persons may be missing.
-PublishedCounts = Callable[[ProductName, str], tuple[IntArray, IntArray]]
+PublishedCounts = Callable[[str, str], tuple[IntArray, IntArray]]
 
 
 def published_counts(source: str) -> PublishedCounts:
@@ -55,7 +55,7 @@ def _manifest(release: Path) -> dict[str, Any]:
         raise Refused(f"--published {release}: {fault}") from None
 
 
-def _of_release(release: Path, product: ProductName, state: str) -> tuple[IntArray, IntArray]:
+def _of_release(release: Path, product: str, state: str) -> tuple[IntArray, IntArray]:
     """Return the counts of a release's blocks; those of moved blocks (in water) are where the release's tables have
     them.
     """
@@ -79,18 +79,18 @@ def _of_release(release: Path, product: ProductName, state: str) -> tuple[IntArr
     return short_codes(code), _with_minority(product, counts)
 
 
-def _asked(product: ProductName) -> tuple[Count, ...]:
+def _asked(product: str) -> tuple[Count, ...]:
     """Return the counts to look up: those of areas, with the majority in place of the minority."""
     return (*SCHEMAS[product].estimated, *(MAJORITY_COUNTS if product == "persons" else ()))
 
 
-def _with_minority(product: ProductName, counts: IntArray) -> IntArray:
+def _with_minority(product: str, counts: IntArray) -> IntArray:
     if product == "persons":
         counts[:, -2:] = counts[:, :2] - counts[:, -2:]  # of the total, and of voting age
     return counts
 
 
-def _read_pl94(headers: list[str], product: ProductName) -> tuple[IntArray, IntArray]:
+def _read_pl94(headers: list[str], product: str) -> tuple[IntArray, IntArray]:
     from tasks.geography.blocks.pl94 import read_block_counts
 
     schema = SCHEMAS[product]

@@ -24,8 +24,7 @@ from tasks.lifecycle.files import complete, load_object, open_array, remove, sav
 from tasks.lifecycle.private_folder import check_private, make_private
 from tasks.records.block_codes import short_codes
 from tasks.top_down.blocks import BlockSource
-from tasks.top_down.estimate.gls.tree import Tree, tree_folder
-from tasks.top_down.run_plan import ProductName
+from tasks.top_down.estimate.gls.tree import Tree, state_folder
 
 FOLDER = "areas"
 MOST_CACHED = 64  # states; the least recently used one is removed first
@@ -36,7 +35,7 @@ class About:
     """Facts about a cached state. levels: those of each product's spine, top first. total: declared population."""
 
     state: str
-    levels: dict[ProductName, tuple[str, ...]]
+    levels: dict[str, tuple[str, ...]]
     total: int
 
 
@@ -51,11 +50,11 @@ class CachedState:
         """The facts about the state."""
         return load_object(self.folder / "about", About)
 
-    def codes(self, product: ProductName) -> IntArray:
+    def codes(self, product: str) -> IntArray:
         """Return the (blocks,) public codes of 15 digits, in spine order."""
         return np.array(open_array(self.folder / product / "code", "code"))
 
-    def tree(self, product: ProductName) -> Tree:
+    def tree(self, product: str) -> Tree:
         """Return the tree of the state's spine."""
         return Tree(self.folder / product, self.about.levels[product])
 
@@ -78,8 +77,8 @@ def cache_states(source: BlockSource, home: Path, digests: dict[str, str]) -> No
     make_private(home, may_be_link=True)
     make_private(folder)
     for state, digest in digests.items():
-        passed_up, blocks = tree_folder(source, state), source.state(state)
-        spines = {product: source.spine(product, state) for product in source.design.products}
+        passed_up, blocks = state_folder(source, state), source.state(state)
+        spines = {branch.product: source.spine(branch) for branch in source.branches if branch.name == state}
         for product, spine in spines.items():
             code = short_codes(blocks.geography.geocode[spine.order])
             save_arrays(passed_up / product / "code", {"code": code})

@@ -643,7 +643,7 @@ def test_errors_are_those_of_the_released_counts_of_each_query_group_and_table(t
     count(run, data, read_declared(declaration)[0])
     errors, words = measure_errors(run, HERE, [4])
     true = truth_of(persons(), COLUMNS["zone"])
-    zones = load_estimates(run, run.name, "all", "zone")
+    zones = load_estimates(run, run.branch, "zone")
     cells = [(dw, sex, age) for dw in "12" for sex in "12" for age in ("0", "1", "2", "3", "4", "5-9")]
     found = zones.dense(len(cells))
     codes = list(zip(*run.declared.hierarchy.codes(3).values(), strict=True))

@@ -58,7 +58,7 @@ from tasks.top_down.declared.block_declarations import ToKeep, write_dhc_declara
 from tasks.top_down.declared.dhc_fields import microdata_of, microdata_table, unwritable_blocks
 from tasks.top_down.declared.explain import WIDE_BYTES, WIDE_UNKNOWN, explain
 from tasks.top_down.declared.public_tables import DeclaredDesign, Faulty, PublicTables, read_declared
-from tasks.top_down.declared.source import ALL, DeclaredRun, charged_states, states_of, states_read
+from tasks.top_down.declared.source import DeclaredRun, charged_states, states_of, states_read
 from tasks.top_down.declared.wide import estimate
 from tasks.top_down.estimate.topdown import load_estimates
 
@@ -144,7 +144,7 @@ def test_pieces_of_leaves_give_the_counts_of_all(
     other = measured(inputs, "pieces", declare(inputs, "wide", wide()), "wide.csv")
     monkeypatch.setattr(tasks.top_down.source, "load_histograms", loaded)
     for level in run.declared.hierarchy.spine.levels:
-        own, parts = run.exact(run.name, ALL, level), other.exact(other.name, ALL, level)
+        own, parts = run.exact(run.branch, level), other.exact(other.branch, level)
         assert all(map(np.array_equal, (own.starts, own.cell, own.count), (parts.starts, parts.cell, parts.count)))
     read.clear()
     estimate(other, HERE)
@@ -346,7 +346,7 @@ def test_errors_of_a_wide_table_are_those_of_its_tables_and_of_few_sums(
     monkeypatch.setattr(accuracy, "WIDEST", 12)
     errors, words = accuracy.measure_errors(run, HERE, [4])
     assert {*errors["quantity"]} == {*words} == {"races", "gqtype", "hhgq*age3", "sex*age6", "relgq"}
-    own, records = load_estimates(run, run.name, ALL, "block"), pd.read_csv(tmp_path / "wide.csv")
+    own, records = load_estimates(run, run.branch, "block"), pd.read_csv(tmp_path / "wide.csv")
     relgq, sex, _, race = np.unravel_index(own.cell, run.declared.declaration.product.shape)
     inside, shape = relgq < 3, (12, 2, 3)
     found = np.zeros(shape, int)
@@ -464,7 +464,7 @@ def test_microdata_have_the_bureaus_fields(tmp_path: Path, monkeypatch: pytest.M
     declared = SimpleNamespace(declaration=declaration, hierarchy=hierarchy, copied={})
     monkeypatch.setattr(dhc_microdata, "load_estimates", lambda *of: blocks.only(*of[-2:]))
     monkeypatch.setattr(dhc_microdata, "BLOCKS_EACH", 1)
-    dhc_microdata.write_microdata(SimpleNamespace(declared=declared, name="dhc-persons"), tmp_path)  # type: ignore[arg-type]
+    dhc_microdata.write_microdata(SimpleNamespace(declared=declared, branch=None), tmp_path)  # type: ignore[arg-type]
     table = pd.read_parquet(tmp_path / "mdf/persons.parquet")
     described = microdata_table(declaration).columns
     assert [*table] == [column.name for column in described]

@@ -27,14 +27,14 @@ from tasks.records.declarations import read_raw
 from tasks.synth.synthesize import synthesize_top_down
 from tasks.top_down.declared.block_declarations import write_declarations
 from tasks.top_down.declared.public_tables import read_declared
-from tasks.top_down.declared.source import ALL, DeclaredRun
+from tasks.top_down.declared.source import DeclaredRun
 from tasks.top_down.estimate.estimators import estimate
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.input.block_run import TopDownRun
 from tasks.top_down.input.public_input import read_public
 from tasks.top_down.measure import claim
-from tasks.top_down.run_plan import US, ProductName
-from tasks.top_down.source import FIRST, load_histograms
+from tasks.top_down.run_plan import US
+from tasks.top_down.source import FIRST, Branch, load_histograms
 
 pytestmark = pytest.mark.usefixtures("untidy")
 SECRET = bytes(range(32))
@@ -70,7 +70,7 @@ def on_spine(declared: dict[str, Any], kind: SpineKind) -> dict[str, Any]:
     return declared | {"levels": levels, "bypass": kind == "optimized"}
 
 
-def declared_run(folder: Path, run: TopDownRun, product: ProductName, changes: dict[str, str]) -> DeclaredRun:
+def declared_run(folder: Path, run: TopDownRun, product: str, changes: dict[str, str]) -> DeclaredRun:
     """Estimate the input of a run by the declaration of its product, with other values of some keys."""
     design, tables = run.design, run.tables
     blocks, _, _ = read_public(tables, design)
@@ -95,14 +95,14 @@ def declared_run(folder: Path, run: TopDownRun, product: ProductName, changes: d
     return declared
 
 
-def nation_of(run: TopDownRun, product: ProductName) -> Estimates:
+def nation_of(run: TopDownRun, product: str) -> Estimates:
     """The estimates of the nation."""
-    return load_histograms(run.estimates_folder(product, US, US) / FIRST, Estimates)
+    return load_histograms(run.estimates_folder(Branch(product, US), US) / FIRST, Estimates)
 
 
-def of_states(run: TopDownRun, product: ProductName, level: str) -> Estimates:
+def of_states(run: TopDownRun, product: str, level: str) -> Estimates:
     """The estimates of a level, of one state after the other."""
-    return joined([load_estimates(run, product, state, level) for state in run.validated.states])
+    return joined([load_estimates(run, branch, level) for branch in run.branches_of(product)])
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ CASES = [
 def test_a_shipped_product_is_estimated_as_the_redistricting_data(
     tmp_path: Path,
     places: Callable[[str], Path],
-    product: ProductName,
+    product: str,
     of: str,
     kind: SpineKind,
     estimator: Any,
@@ -162,14 +162,14 @@ def test_a_shipped_product_is_estimated_as_the_redistricting_data(
 @pytest.mark.parametrize(("product", "estimator", "changes"), CASES)
 @pytest.mark.parametrize("kind", ["optimized", "aian", "conventional"])
 def test_rhode_island_is_estimated_as_the_redistricting_data(
-    tmp_path: Path, das_data: Path, product: ProductName, kind: SpineKind, estimator: Any, changes: dict[str, str]
+    tmp_path: Path, das_data: Path, product: str, kind: SpineKind, estimator: Any, changes: dict[str, str]
 ) -> None:
     data = synthesize_top_down(das_data / "ri_blocks_2020.csv.gz", tmp_path / "data", seed=1).data
     hold_against_each_other(tmp_path, data, product, kind, estimator, changes)
 
 
 def hold_against_each_other(
-    tmp_path: Path, data: Path, product: ProductName, kind: SpineKind, estimator: Any, changes: dict[str, str]
+    tmp_path: Path, data: Path, product: str, kind: SpineKind, estimator: Any, changes: dict[str, str]
 ) -> None:
     """Estimate data by a run and by its product's declaration: every geounit of every level has the same counts."""
     pure: dict[str, Any] = {"definition": "puredp", "budget": Fraction(20)} if changes else {}
@@ -185,7 +185,7 @@ def hold_against_each_other(
     spine, totals = declared.declared.hierarchy.spine, declared.declared.bounds.totals
     assert [level for level, known in zip(spine.levels, totals, strict=True) if known][-1] in ("State", "Block")
     for level in spine.levels:
-        own = load_estimates(declared, declared.name, ALL, level)
+        own = load_estimates(declared, declared.branch, level)
         released = nation_of(run, product) if level == US else of_states(run, product, level)
         assert len(own) == len(released) == len(spine.starts[spine.levels.index(level)])
         for name in ("starts", "cell", "count"):

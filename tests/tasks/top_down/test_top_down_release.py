@@ -32,6 +32,7 @@ from tasks.top_down.check.counts import check_figures, check_margins
 from tasks.top_down.estimate.estimators import take_exact
 from tasks.top_down.input.block_run import TopDownRun
 from tasks.top_down.run_plan import SPINES, Estimator, check_allocation
+from tasks.top_down.source import Branch
 from tasks.top_down.spend import planned_spends
 
 pytestmark = pytest.mark.usefixtures("untidy")
@@ -155,10 +156,10 @@ def test_truth_never_stands_beside_a_secret(tmp_path: Path, two_states: Path) ->
         mark_truth(run, tmp_path, "us")
     (run / "TRUTH").touch()
     with pytest.raises(Failed, match="a run that may draw noise is never without it"):
-        TopDownRun(run.path).answers("persons", "23")
+        TopDownRun(run.path).answers(Branch("persons", "23"))
     (run / "TRUTH").unlink()
     with pytest.raises(Failed, match="only a truth takes exact counts"):
-        take_exact(run, "persons", "23", "County")
+        take_exact(run, Branch("persons", "23"), "County")
 
 
 @pytest.mark.parametrize("estimator", ["topdown", pytest.param("gls", marks=pytest.mark.slow)])
@@ -192,7 +193,7 @@ def test_release_does_not_depend_on_pieces_or_their_order(
 
 def test_measurements_released_are_those_that_estimation_read(plain: tuple[TopDownRun, Path]) -> None:
     run, staged = plain
-    measuring = TopDownRun(run.path).answers("persons", "46")
+    measuring = TopDownRun(run.path).answers(Branch("persons", "46"))
     spine = measuring.plan.spine
     for level, name in enumerate(spine.levels):
         number = len(spine.starts[level])
@@ -210,7 +211,7 @@ def test_measurements_released_are_those_that_estimation_read(plain: tuple[TopDo
 def test_what_an_estimate_reads_is_measured_or_nothing(plain: tuple[TopDownRun, Path]) -> None:
     """The answers about parts that a geounit may have are those of the release; the others the same, or 0."""
     run, saved = TopDownRun(plain[0].path), 0
-    full, needed = run.answers("persons", "46"), run.needed_answers("persons", "46")
+    full, needed = run.answers(Branch("persons", "46")), run.needed_answers(Branch("persons", "46"))
     for level in range(len(full.plan.spine.levels)):
         number = len(full.plan.spine.starts[level])
         read = needed(level, 0, number).answers
@@ -229,11 +230,11 @@ def test_what_an_estimate_reads_is_measured_or_nothing(plain: tuple[TopDownRun, 
 def test_measurements_are_unbiased_with_the_stated_variance(tmp_path: Path, two_states: Path) -> None:
     """The mean of n standardized draws is within 5 / sqrt(n), their mean square within 5 sqrt(2/n): 6e-7 each."""
     run = begin(tmp_path, two_states, design(("us"), ("persons",)), secret=bytes(range(32)))
-    measuring = TopDownRun(run.path).answers("persons", "23")
+    measuring = TopDownRun(run.path).answers(Branch("persons", "23"))
     plan, scaled = measuring.plan, []
     for level, name in enumerate(plan.spine.levels):
         number = len(plan.spine.starts[level])
-        exact = TopDownRun(run.path).exact("persons", "23", name)
+        exact = TopDownRun(run.path).exact(Branch("persons", "23"), name)
         for query, noisy in measuring(level, 0, number).answers.items():
             difference = noisy - exact_answers(exact, query_group(PERSONS, query), 0, number)
             for row in np.flatnonzero(plan.spine.shares[level]).tolist():
@@ -298,7 +299,7 @@ def test_margins_stand_beside_released_counts(tmp_path: Path, two_states: Path) 
     """Of the estimator gls: the estimates add up, and no margin where none holds; `das check` compares the counts."""
     run = begin(tmp_path, two_states, design(estimator="gls", nation=True))
     staged = finish(run, tmp_path)
-    levels = run.spine("persons", "23").levels[:-1]
+    levels = run.spine(Branch("persons", "23")).levels[:-1]
     declared = sum(int(line.split(",")[1]) for line in (two_states / "states.csv").read_text().split()[1:])
     for name in (*levels, *(f"tabulation/{level}" for level in ("County", "Tract", "Block_Group"))):
         margins = read(staged, f"margins/persons/{name}/*.parquet")

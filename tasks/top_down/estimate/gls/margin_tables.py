@@ -43,8 +43,8 @@ from tasks.top_down.estimate.gls.tree import (
     load_information,
     tree_folder,
 )
-from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
-from tasks.top_down.source import FIRST
+from tasks.top_down.run_plan import SCHEMAS, US, counts_of
+from tasks.top_down.source import FIRST, Branch
 
 if TYPE_CHECKING:
     pass
@@ -70,84 +70,85 @@ WITHOUT = (
 
 def find_margins(source: BlockSource, workers: Workers) -> None:
     """Save the margins of every product and state, after information was passed up."""
-    if source.validated.nation:
-        workers.map("margins of states", source, of_states, [(product,) for product in source.design.products])
+    branches = [(branch,) for branch in source.branches]
+    if source.nations:
+        workers.map("margins of states", source, of_states, [(nation,) for nation in source.nations])
     workers.map("margins", source, below_tracts, source.batches(source.descents[-1]))
-    workers.map("margins of states", source, above_tracts, source.product_states)
-    workers.map("margins of areas", source, of_areas, source.product_states)
+    workers.map("margins of states", source, above_tracts, branches)
+    workers.map("margins of areas", source, of_areas, branches)
 
 
-def of_states(source: BlockSource, product: ProductName) -> None:
+def of_states(source: BlockSource, nation: Branch) -> None:
     """Save the estimates of whole states with the nation's measurement, and the margins of the nation if asked for."""
-    plan = source.plan(product, US)  # before importing numba
+    plan = source.plan(nation)  # before importing numba
     from spine.gls.blue import blue_nation, blue_states
 
-    whole = blue_nation(plan, load_information(source, product, US, US, 0, 1))
-    states = blue_states(plan, load_information(source, product, US, "State", 0, plan.spine.blocks), whole)
+    whole = blue_nation(plan, load_information(source, nation, US, 0, 1))
+    states = blue_states(plan, load_information(source, nation, "State", 0, plan.spine.blocks), whole)
     if source.design.pl94:
-        save_level(source, product, US, US, whole)
-    for row, state in enumerate(source.validated.states):
-        keep_whole(tree_folder(source, state) / product, states.only(row, row + 1), IN_NATION)
+        save_level(source, nation, US, whole)
+    for row, branch in enumerate(source.branches_of(nation.product)):
+        keep_whole(tree_folder(source, branch), states.only(row, row + 1), IN_NATION)
 
 
-def _parts(source: BlockSource, product: ProductName, state: str) -> Blue:
+def _parts(source: BlockSource, branch: Branch) -> Blue:
     """Return the estimates of a state's parts."""
-    plan = source.plan(product, state)  # before importing numba
+    plan = source.plan(branch)  # before importing numba
     from spine.gls.blue import blue_roots
 
-    own = load_information(source, product, state, "State", 0, len(plan.spine.starts[0]))
-    return blue_roots(plan, own, Tree(tree_folder(source, state) / product, ()).whole)
+    own = load_information(source, branch, "State", 0, len(plan.spine.starts[0]))
+    return blue_roots(plan, own, Tree(tree_folder(source, branch), ()).whole)
 
 
-def below_tracts(source: BlockSource, product: ProductName, state: str, first: int, last: int) -> None:
+def below_tracts(source: BlockSource, branch: Branch, first: int, last: int) -> None:
     """Save the margins of the tracts first ... last - 1 and of their block groups."""
-    if (margins_folder(source, product, state, "Block_Group") / f"{first:07d}").exists():
+    if (margins_folder(source, branch, "Block_Group") / f"{first:07d}").exists():
         return
-    spine = source.spine(product, state)
+    spine = source.spine(branch)
     county = spine.parents[spine.levels.index("Tract")][[first, last - 1]] + (0, 1)
-    counties = blue_below(source, product, state, _parts(source, product, state)).only(*county.tolist())
-    tracts = blue_below(source, product, state, counties).only(first, last)
-    save_level(source, product, state, "Tract", tracts)
-    save_level(source, product, state, "Block_Group", blue_below(source, product, state, tracts), first)
+    counties = blue_below(source, branch, _parts(source, branch)).only(*county.tolist())
+    tracts = blue_below(source, branch, counties).only(first, last)
+    save_level(source, branch, "Tract", tracts)
+    save_level(source, branch, "Block_Group", blue_below(source, branch, tracts), first)
 
 
-def above_tracts(source: BlockSource, product: ProductName, state: str) -> None:
+def above_tracts(source: BlockSource, branch: Branch) -> None:
     """Save the margins of a state's parts and counties."""
-    if (margins_folder(source, product, state, "County") / FIRST).exists():
+    if (margins_folder(source, branch, "County") / FIRST).exists():
         return
-    parts = _parts(source, product, state)
-    save_level(source, product, state, "State", parts)
-    save_level(source, product, state, "County", blue_below(source, product, state, parts))
+    parts = _parts(source, branch)
+    save_level(source, branch, "State", parts)
+    save_level(source, branch, "County", blue_below(source, branch, parts))
 
 
-def of_areas(source: BlockSource, product: ProductName, state: str) -> None:
+def of_areas(source: BlockSource, branch: Branch) -> None:
     """Save the margins of the areas of every family that a state has."""
     design = source.design
-    of_state = list(areas(source.state(state).geography, design.settings[product], whole_state=design.pl94))
-    folders = [margins_folder(source, product, state, family.name) / FIRST for family in of_state]
+    of_state = list(
+        areas(source.state(branch.name).geography, design.settings[branch.product], whole_state=design.pl94)
+    )
+    folders = [margins_folder(source, branch, family.name) / FIRST for family in of_state]
     if all(folder.exists() for folder in folders):
         return
-    columns, spine = columns_of(product, design.pl94), source.spine(product, state)
-    tree = Tree(tree_folder(source, state) / product, spine.levels)
+    columns, spine = columns_of(branch.product, design.pl94), source.spine(branch)
+    tree = Tree(tree_folder(source, branch), spine.levels)
     *_, tops = tree.climb(columns, [family.of_block[spine.order] for family in of_state])
     for folder, top in zip(folders, tops, strict=True):
         _, estimate, error, groups_cut = entity_estimates(columns, tree.whole, top)  # of all areas: each has blocks
         save_object(folder, Margins(estimate, error, groups_cut > 0))
 
 
-def margins_folder(source: BlockSource, product: ProductName, state: str, name: str) -> Path:
+def margins_folder(source: BlockSource, branch: Branch, name: str) -> Path:
     """Return the folder of the margins of a level or family."""
-    return source / f"noisy/{product}/{state}/{MARGINS}/{name}"
+    return source / f"noisy/{branch}/{MARGINS}/{name}"
 
 
-def save_level(
-    source: BlockSource, product: ProductName, state: str, level: str, found: Blue, batch: int | None = None
-) -> None:
+def save_level(source: BlockSource, branch: Branch, level: str, found: Blue, batch: int | None = None) -> None:
     """Save the margins of a batch of geounits, under its first geounit or the number of the batch."""
-    columns = columns_of(product, source.design.pl94)
+    columns = columns_of(branch.product, source.design.pl94)
     number = found.first if batch is None else batch
     margins = columns.sums(found.x), np.sqrt(columns.variances(found.variance)), np.zeros(len(found), bool)
-    save_object(margins_folder(source, product, state, level) / f"{number:07d}", Margins(*margins))
+    save_object(margins_folder(source, branch, level) / f"{number:07d}", Margins(*margins))
 
 
 class Margins(NamedTuple):
@@ -161,9 +162,9 @@ class Margins(NamedTuple):
     cut: BoolArray
 
 
-def load_margins(source: BlockSource, product: ProductName, state: str, name: str) -> Margins | None:
+def load_margins(source: BlockSource, branch: Branch, name: str) -> Margins | None:
     """Read the margins of a level or family; None without margins."""
-    folder = margins_folder(source, product, state, name)
+    folder = margins_folder(source, branch, name)
     if not folder.exists():
         return None
     batches = [read_object(path, Margins) for path in complete(folder)]
@@ -172,8 +173,7 @@ def load_margins(source: BlockSource, product: ProductName, state: str, name: st
 
 def write_margins(
     source: BlockSource,
-    product: ProductName,
-    state: str,
+    branch: Branch,
     level: str,
     staged: Path,
     name: str,
@@ -184,17 +184,17 @@ def write_margins(
 
     codes, released: their codes and histograms.
     """
-    margins = load_margins(source, product, state, level)
+    margins = load_margins(source, branch, level)
     if margins is None:
         return
-    counts, (n, width) = counts_of(product, source.design.pl94), margins.estimate.shape
+    counts, (n, width) = counts_of(branch.product, source.design.pl94), margins.estimate.shape
     column = pa.array(np.tile(np.arange(width, dtype=np.int8 if width < 128 else np.int16), n))
     margin = pa.array(np.round(Z95 * margins.error, PLACES).ravel(), mask=~is_covered(counts, margins.cut).ravel())
     table = pa.table(
         {
             "geounit": geounits(codes, np.repeat(np.arange(n), width)),
             "count": pa.DictionaryArray.from_arrays(column, pa.array([one.name for one in counts])),
-            "released": pa.array(released.sums(SCHEMAS[product].matrix(counts)).astype(np.int32).ravel()),
+            "released": pa.array(released.sums(SCHEMAS[branch.product].matrix(counts)).astype(np.int32).ravel()),
             "margin": margin,
             "estimate": pa.array(np.round(margins.estimate, PLACES).ravel() + 0.0),
             "standard_error": pa.array(np.round(margins.error, PLACES).ravel()),
@@ -203,7 +203,7 @@ def write_margins(
     write_table(staged, f"margins/{name}", table)
 
 
-def describe_margins(source: BlockSource, product: ProductName) -> dict[str, Any]:
+def describe_margins(source: BlockSource, product: str) -> dict[str, Any]:
     """Return the manifest's entry: by level and family, the mean standard errors, and how many counts have a margin.
 
     mean_with_margin: the mean over the counts with a margin. Empty without margins.
@@ -216,11 +216,11 @@ def describe_margins(source: BlockSource, product: ProductName) -> dict[str, Any
         mean = error.mean(axis=0)
         return {counts[at].name: round(float(mean[at]), PLACES) for at in columns.tolist()}
 
-    levels = source.spine(product, source.validated.states[0]).levels
+    branches = source.branches_of(product)
     rows = []
-    for name in (US, *levels[:-1], *FOLDERS):
-        states = (US,) if name == US else source.validated.states
-        found = [part for state in states if (part := load_margins(source, product, state, name)) is not None]
+    for name in (US, *source.spine(branches[0]).levels[:-1], *FOLDERS):
+        own = [Branch(product, US)] if name == US else branches
+        found = [part for branch in own if (part := load_margins(source, branch, name)) is not None]
         if found:
             error, cut = (np.concatenate([getattr(part, of) for part in found]) for of in ("error", "cut"))
             whole = error[~cut]

@@ -28,8 +28,8 @@ from spine.gls.entity_sums import Regressed, joined, regress_block_groups, regre
 from spine.gls.grid import Blue, SiblingSums
 from spine.redistricting import MAJORITY_COUNTS, MINORITY, PERSONS
 from tasks.lifecycle.files import complete, read_object, save_object
-from tasks.top_down.run_plan import SCHEMAS, US, ProductName, counts_of
-from tasks.top_down.source import Source
+from tasks.top_down.run_plan import SCHEMAS, US, counts_of
+from tasks.top_down.source import Branch, Source
 
 if TYPE_CHECKING:
     from spine.gls.information import Information
@@ -39,7 +39,7 @@ WHOLE, IN_NATION = "whole", "whole-in-nation"  # a state from its own spine; wit
 
 
 @lru_cache(maxsize=4)
-def columns_of(product: ProductName, pl94: bool = False, *, minority: bool = False) -> Columns:
+def columns_of(product: str, pl94: bool = False, *, minority: bool = False) -> Columns:
     """Return these counts as the columns of least squares over the tree; minority: and those of the minority."""
     from spine.gls.columns import columns
 
@@ -53,9 +53,14 @@ def columns_of(product: ProductName, pl94: bool = False, *, minority: bool = Fal
     )
 
 
-def tree_folder(source: Source, state: str) -> Path:
-    """Return the folder of a state's tree, by product."""
+def state_folder(source: Source, state: str) -> Path:
+    """Return the folder of a state's trees."""
     return source / f"noisy/tree/{state}"
+
+
+def tree_folder(source: Source, branch: Branch) -> Path:
+    """Return the folder of a branch's tree."""
+    return state_folder(source, branch.name) / branch.product
 
 
 class SavedSiblings(NamedTuple):
@@ -170,36 +175,36 @@ def _unpacked(some: BoolArray, x: FloatArray) -> FloatArray:
     return full
 
 
-def information_folder(source: Source, product: str, state: str, level: str) -> Path:
+def information_folder(source: Source, branch: Branch, level: str) -> Path:
     """Return the folder of a level's information, in batches by their first geounit."""
-    return source / f"noisy/{product}/{state}/up/{level}"
+    return source / f"noisy/{branch}/up/{level}"
 
 
-def save_information(source: Source, product: str, state: str, plan: Plan, information: Information) -> None:
+def save_information(source: Source, branch: Branch, plan: Plan, information: Information) -> None:
     """Save the information of a batch of geounits."""
-    folder = information_folder(source, product, state, plan.spine.levels[information.level])
+    folder = information_folder(source, branch, plan.spine.levels[information.level])
     save_object(folder / f"{information.first:07d}", information)
 
 
-def load_information(source: Source, product: str, state: str, level: str, first: int, last: int) -> Information:
+def load_information(source: Source, branch: Branch, level: str, first: int, last: int) -> Information:
     """Read the information of the geounits first ... last - 1 of a level; for the nation's states, all their parts."""
     from spine.gls import information
 
-    if (state, level) == (US, "State"):  # saved with each state, as its first level
-        parts = [load_information(source, product, name, level, 0, last) for name in source.validated.states]
+    if (branch.name, level) == (US, "State"):  # saved with each state, as its first level
+        parts = [load_information(source, state, level, 0, last) for state in source.branches_of(branch.product)]
         return replace(information.information_joined(parts), level=1)
-    folder = information_folder(source, product, state, level)
+    folder = information_folder(source, branch, level)
     batches = [read_object(path, information.Information) for path in complete(folder)]
     ends = [(batch, max(first, batch.first), min(last, batch.last)) for batch in batches]
     return information.information_joined([batch.only(low, high) for batch, low, high in ends if low < high])
 
 
-def blue_below(source: Source, product: str, state: str, above: Blue | None = None) -> Blue:
+def blue_below(source: Source, branch: Branch, above: Blue | None = None) -> Blue:
     """Return the best linear unbiased estimates of the children of some geounits, or of the top level.
 
     They follow from the information that was passed up. above: the parents' estimates; None for the top level.
     """
-    plan = source.plan(product, state)  # before importing numba
+    plan = source.plan(branch)  # before importing numba
     from spine.gls.blue import blue_level
     from spine.gls.upward import measured
 
@@ -207,5 +212,5 @@ def blue_below(source: Source, product: str, state: str, above: Blue | None = No
     if above is not None:
         level, ends = above.level + 1, plan.children_of(above.level, above.first, above.first + len(above))
     if plan.is_leaf(level):  # whose information is not kept
-        return blue_level(plan, measured(plan, source.needed_answers(product, state), level, *ends), above)
-    return blue_level(plan, load_information(source, product, state, plan.spine.levels[level], *ends), above)
+        return blue_level(plan, measured(plan, source.needed_answers(branch), level, *ends), above)
+    return blue_level(plan, load_information(source, branch, plan.spine.levels[level], *ends), above)

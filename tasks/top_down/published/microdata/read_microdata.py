@@ -27,12 +27,11 @@ from tasks.records.block_codes import BLOCK_COLUMNS, BLOCK_FACTORS, BLOCK_WIDTHS
 from tasks.records.files import file_name, is_passed_over, members, open_file, refuse_unreadable
 from tasks.records.record_fields import Field, number, whole
 from tasks.records.tables import EncodedColumn
-from tasks.top_down.run_plan import ProductName
 
 OTHER_NAMES = {"TABTRACTCE": "TABTRACT"}  # in the demonstration PPMF of 2021
 GEOGRAPHY = ("PLACEFP", "COUSUBFP", "AIANNHCE", "SDUNILEA", "SDSECLEA", "SDELMLEA", "COUSUBFS", "PLACEFS")
 NEEDED_GEOGRAPHY = ("PLACEFP", "COUSUBFP", "AIANNHCE")
-CHOICES: dict[ProductName, tuple[tuple[str, ...], ...]] = {  # alternatives of a column; the first that exists is taken
+CHOICES: dict[str, tuple[tuple[str, ...], ...]] = {  # alternatives of a column; the first that exists is taken
     "persons": (("RTYPE",), ("GQTYPE_PL", "GQTYPE"), ("VOTING_AGE", "QAGE"), ("CENHISP",), ("CENRACE",)),
     "units": (("RTYPE",), ("HH_STATUS", "VACS")),
 }
@@ -46,7 +45,7 @@ KINDS = {  # the major type of group quarters, 0 for households: the first of th
     "GQTYPE": whole((min(kind // 100, TYPES - 1) for kind in range(1000)), place=KIND, blank=True),
     "GQTYPE_PL": whole(range(TYPES), place=KIND, blank=True),
 }
-FIELDS: dict[ProductName, dict[str, Field]] = {
+FIELDS: dict[str, dict[str, Field]] = {
     "persons": {
         "RTYPE": whole((0, 0, 1), first=3, place=GROUP),
         "VOTING_AGE": whole((0, 1), first=1, place=REST, factor=ADULT),
@@ -64,7 +63,7 @@ FIELDS: dict[ProductName, dict[str, Field]] = {
 }
 UNIT_CELLS = 3 + TYPES  # occupied, vacant, group quarters of no known type, and of types 1 to 7 (number 2 + type)
 OCCUPIED, VACANT, UNTYPED = 0, 1, 2
-CELLS: dict[ProductName, int] = {"persons": PERSONS.cells, "units": UNIT_CELLS}
+CELLS: dict[str, int] = {"persons": PERSONS.cells, "units": UNIT_CELLS}
 Entries = tuple[IntArray, IntArray, IntArray]  # block, cell, number
 ENTRY = np.dtype([("key", "<i8"), ("count", "<i4")])
 ROWS, BYTES = 1 << 20, 32 << 20  # of Parquet and text that are read at once
@@ -81,7 +80,7 @@ class MicrodataLayout:
     the codes of areas, for units.
     """
 
-    product: ProductName
+    product: str
     block: tuple[str, ...]
     values: tuple[str, ...]
     quarters: str | None
@@ -108,7 +107,7 @@ def recognize(file: str, header: list[str]) -> MicrodataLayout:
     names = set(header)
     if twice := [name for name in names if header.count(name) > 1]:
         raise Refused(f"{file}: column {min(twice)} is there twice")
-    product: ProductName = "persons" if "CENRACE" in names else "units"
+    product: str = "persons" if "CENRACE" in names else "units"
     block = tuple(name if name in names else OTHER_NAMES.get(name, name) for name in BLOCK_COLUMNS)
     values = [next((name for name in choice if name in names), " or ".join(choice)) for choice in CHOICES[product]]
     if missing := [name for name in (*block, *values) if name not in names]:
@@ -132,7 +131,7 @@ class Microdata:
     """
 
     folder: Path
-    rows: dict[ProductName, int] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
     geography: tuple[str, ...] = ()
     typed: bool = True
 
@@ -141,15 +140,15 @@ class Microdata:
         """The states that have a record of units."""
         return self.states_of("units")
 
-    def states_of(self, product: ProductName) -> list[int]:
+    def states_of(self, product: str) -> list[int]:
         """Return the states that have a record of a product."""
         return sorted(int(path.name.rpartition("-")[2]) for path in self.folder.glob(f"{product}-*"))
 
-    def path(self, product: ProductName, state: int) -> Path:
+    def path(self, product: str, state: int) -> Path:
         """Return the file of a state's counts."""
         return self.folder / f"{product}-{state:02d}"
 
-    def counts(self, product: ProductName, state: int) -> Entries:
+    def counts(self, product: str, state: int) -> Entries:
         """Return the 15-digit block, cell and number of a state's records, sorted by block and cell."""
         path = self.path(product, state)
         entries = np.fromfile(path, ENTRY) if path.exists() else np.zeros(0, ENTRY)
@@ -332,7 +331,7 @@ def _entries(records: IntArray, layout: MicrodataLayout) -> Entries:
     return block, np.where(in_group, UNTYPED + records[KIND], np.where(vacant, VACANT, OCCUPIED)), count
 
 
-def _add(found: Microdata, product: ProductName, block: IntArray, cell: IntArray, count: IntArray) -> None:
+def _add(found: Microdata, product: str, block: IntArray, cell: IntArray, count: IntArray) -> None:
     """Append the counts of a batch to the files of its states."""
     every, entry = np.unique(block * CELLS[product] + cell, return_inverse=True)
     sums = np.bincount(entry, count, len(every)).astype(np.int64)  # exact: below 2^53

@@ -28,7 +28,7 @@ from tasks.top_down.release.nmf_layout import (
     Codes,
     read_order,
 )
-from tasks.top_down.run_plan import US, ProductName
+from tasks.top_down.run_plan import US
 
 MOST_QUARTERS = 999_999_999  # as in a table of declared living quarters
 PUBLIC = 16  # digits of a block's public code
@@ -70,7 +70,7 @@ class _Level(NamedTuple):
     file: str
 
 
-def read_geounits(inventory: Inventory, product: ProductName, state: str, faults: Faults) -> StateGeounits | None:
+def read_geounits(inventory: Inventory, product: str, state: str, faults: Faults) -> StateGeounits | None:
     """Return the geounits of a state, or None after a fault."""
     levels = [_read_level(inventory, product, level, state, faults) for level in LEVELS]
     found = [level for level in levels if level is not None]
@@ -122,14 +122,14 @@ def _order(parts: list[PartFile], blocks: _Level, faults: Faults) -> IntArray:
     return np.concatenate(orders)
 
 
-def read_national_total(inventory: Inventory, product: ProductName, faults: Faults) -> int | None:
+def read_national_total(inventory: Inventory, product: str, faults: Faults) -> int | None:
     """Return the total declared for the US, or None."""
     level = _read_level(inventory, product, US, US, faults) if inventory.of(product, US, "Constraint", US) else None
     total = None if level is None else level.values.get(TOTAL)
     return None if total is None or len(total) != 1 or total[0, 0] < 0 else int(total[0, 0])
 
 
-def _read_level(inventory: Inventory, product: ProductName, level: str, state: str, faults: Faults) -> _Level | None:
+def _read_level(inventory: Inventory, product: str, level: str, state: str, faults: Faults) -> _Level | None:
     """Return the Constraint rows of a level, or None."""
     parts = inventory.of(product, level, "Constraint", state)
     shapes = CONSTRAINTS[product]

@@ -29,7 +29,7 @@ from tasks.top_down.release.nmf_layout import (
     RowKind,
     read_footer,
 )
-from tasks.top_down.run_plan import PRODUCTS, SCHEMAS, US, ProductName
+from tasks.top_down.run_plan import PRODUCTS, SCHEMAS, US
 
 NEEDED: dict[RowKind, tuple[str, ...]] = {
     "DPQuery": ("geocode", "query_name", "query_shape", "value", "variance"),
@@ -46,7 +46,7 @@ TYPES = {  # what a column holds, and pyarrow's names of such types
 KNOWN = {"geocode", "query_name", "sign", "query_shape", "value", "variance", "plb", "State"}
 AXES = {product: {axis.name for axis in schema.axes} for product, schema in SCHEMAS.items()}
 DHC = "these are measurements of the DHC, which das-flows does not read: give those of the redistricting product (PL)"
-_PRODUCT: dict[str, ProductName] = {word: product for product, word in PRODUCT_WORDS.items()}
+_PRODUCT = {word: product for product, word in PRODUCT_WORDS.items()}
 _DATA_SET = re.compile(r"(US|PR)_(Person|Unit)_PL_PROD")
 _OTHER = re.compile(r"(US|PR)_\w+_PROD")
 _STATE = re.compile(r"State=([0-9]{1,3})")
@@ -96,7 +96,7 @@ class PartFile:
     path: Path
     name: str
     jurisdiction: Jurisdiction
-    product: ProductName
+    product: str
     level: str
     kind: RowKind
     state: str
@@ -112,7 +112,7 @@ class Inventory:
 
     parts: tuple[PartFile, ...]
 
-    def of(self, product: ProductName, level: str, kind: RowKind, state: str) -> list[PartFile]:
+    def of(self, product: str, level: str, kind: RowKind, state: str) -> list[PartFile]:
         """Return the parts of a level of a state (two digits), AIAN part included, or of the US."""
         return [
             part
@@ -141,7 +141,7 @@ class Inventory:
         return read_footer(written.pop()) if len(written) == 1 and written != {""} else None
 
     @property
-    def products(self) -> tuple[ProductName, ...]:
+    def products(self) -> tuple[str, ...]:
         """The products of the parts."""
         return tuple(name for name in PRODUCTS if any(part.product == name for part in self.parts))
 

@@ -47,8 +47,8 @@ from tasks.top_down.published.nmf.source import (
 )
 from tasks.top_down.published.source import ORIGIN, read_level
 from tasks.top_down.release.nmf_layout import LEVELS, as_codes
-from tasks.top_down.run_plan import SCHEMAS, US, Design, ProductName
-from tasks.top_down.source import PLANNED, Origin, Validated
+from tasks.top_down.run_plan import SCHEMAS, US, Design
+from tasks.top_down.source import PLANNED, Branch, Origin, Validated
 
 PRIVACY = "as published by the Census Bureau; das-flows measured nothing and spent nothing"
 OF_A_RUN = "as measured by run {run} of das-flows; nothing was measured again and nothing spent"
@@ -75,9 +75,9 @@ class FileReading(NamedTuple):
         return "us" if self.inventory.jurisdictions == ("us",) else "pr"
 
     @property
-    def product_states(self) -> list[tuple[ProductName, str]]:
-        """Every product with every state."""
-        return [(product, state) for product in self.inventory.products for state in self.inventory.states]
+    def branches(self) -> list[tuple[Branch]]:
+        """Every state of every product, as arguments."""
+        return [(Branch(product, state),) for product in self.inventory.products for state in self.inventory.states]
 
     def add(self, findings: Iterable[Finding]) -> None:
         """Add findings. Raises Refused if one is an error, after saving all in the run's findings.json."""
@@ -100,7 +100,7 @@ def read_files(reading: FileReading, notes: Faults) -> None:
     nation = _has_nation(reading, totals, read)
     shares = _read_answers(reading, nation)
     _save_design(reading, shares, nation)
-    findings = workers.map("shares", source, give_shares, reading.product_states)
+    findings = workers.map("shares", source, give_shares, reading.branches)
     reading.add([*chain.from_iterable(findings), *_check_totals(reading, totals, declared_by)])
     footer = inventory.written_by
     validated = Validated("", (), footer and footer.mark, inventory.states, nation, _digests(reading))
@@ -157,7 +157,7 @@ def _read_states(reading: FileReading) -> list[StateRead]:
     return read
 
 
-def _save_design(reading: FileReading, shares: Mapping[ProductName, Shares], nation: bool) -> None:
+def _save_design(reading: FileReading, shares: Mapping[str, Shares], nation: bool) -> None:
     products = reading.inventory.products
     settings = {product: settings_for(SCHEMAS[product].name, reading.jurisdiction) for product in products}
     allocations = {product: shares[product].allocation for product in products}
@@ -221,21 +221,22 @@ def _has_nation(reading: FileReading, totals: Mapping[int, int], read: list[Stat
     return used
 
 
-def _read_answers(reading: FileReading, nation: bool) -> dict[ProductName, Shares]:
+def _read_answers(reading: FileReading, nation: bool) -> dict[str, Shares]:
     """Map all answers into memory, and infer the shares of each product."""
     source, workers, inventory, *_ = reading
     calls = [
-        (product, state, level)
+        (Branch(product, state), level)
         for product in inventory.products
         for level in reversed(LEVELS)
         for state in inventory.states
     ]
-    calls += [(product, US, US) for product in inventory.products] * nation
+    calls += [(Branch(product, US), US) for product in inventory.products] * nation
     read = workers.map("read answers", source, read_level, calls)
     reading.add(finding for found, _ in read for finding in found)
     faults, shares = Faults(), {}
     for product in inventory.products:
-        kinds = [kind for (name, *_), (_, kinds) in zip(calls, read, strict=True) if name == product for kind in kinds]
+        own = [kinds for (branch, _), (_, kinds) in zip(calls, read, strict=True) if branch.product == product]
+        kinds = [kind for kinds in own for kind in kinds]
         if (found := find_shares(product, reading.jurisdiction, nation, kinds, faults)) is not None:
             shares[product] = found
             _, denominator = common_denominator(list(found.allocation.levels.values()))
@@ -244,25 +245,25 @@ def _read_answers(reading: FileReading, nation: bool) -> dict[ProductName, Share
     return shares
 
 
-def give_shares(source: NmfSource, product: ProductName, state: str) -> list[Finding]:
+def give_shares(source: NmfSource, branch: Branch) -> list[Finding]:
     """Save the spine of a state with its shares; report geounits that were not measured."""
     faults = Faults()
-    shares, denominator = load_object(source / f"prepared/shares/{product}", tuple[Shares, int])
-    bare = load_object(geounits_path(source, product, state), Spine)
-    numerators = [shares_of(source, product, state, level, shares.of[level], denominator) for level in bare.levels]
+    shares, denominator = load_object(source / f"prepared/shares/{branch.product}", tuple[Shares, int])
+    bare = load_object(geounits_path(source, branch), Spine)
+    numerators = [shares_of(source, branch, level, shares.of[level], denominator) for level in bare.levels]
     spine = replace(bare, shares=tuple(numerators), denominator=denominator)
-    codes = [level_codes(source, product, state, level) for level in spine.levels]
+    codes = [level_codes(source, branch, level) for level in spine.levels]
     for level in range(len(spine.levels)):
         siblings = spine.children(level - 1)[spine.parents[level]] if level else np.full(len(codes[0]), 2)
         unmeasured = (spine.shares[level] == 0) & (siblings > 1)
-        place = f"{product}, level {spine.levels[level]}, state {state}"
+        place = f"{branch.product}, level {spine.levels[level]}, state {branch.name}"
         faults.add(place, "no answer for a geounit that has siblings", codes[level][unmeasured].tolist())
     if shares.known:
         path = sum(spine.shares[level][spine.geounit_of_block(level)] for level in range(len(spine.levels)))
         expected = int((1 - shares.allocation.levels.get(US, 0)) * denominator)
         rule = "a block with shares on its path that do not sum to those of all levels"
-        faults.add(f"{product}, state {state}", rule, codes[-1][path != expected].tolist())
-    save_spine(source, product, state, spine)
+        faults.add(f"{branch.product}, state {branch.name}", rule, codes[-1][path != expected].tolist())
+    save_spine(source, branch, spine)
     return faults.findings()
 
 
@@ -275,23 +276,23 @@ def _check_totals(reading: FileReading, totals: Mapping[int, int], declared_by: 
             yield Finding(declared_by, f"declares {found}: give the correct ones with --state-totals")
 
 
-def _check_spine(reading: FileReading) -> dict[ProductName, Compared]:
+def _check_spine(reading: FileReading) -> dict[str, Compared]:
     """Return, by product and county, the number of blocks with the geocode that das-flows gives, and of all."""
-    found: dict[ProductName, Compared] = {product: {} for product in reading.inventory.products}
-    compared = reading.workers.map("check spine", reading.source, compare_geocodes, reading.product_states)
-    for (product, _), counties in zip(reading.product_states, compared, strict=True):
-        found[product] |= counties
+    found: dict[str, Compared] = {product: {} for product in reading.inventory.products}
+    compared = reading.workers.map("check spine", reading.source, compare_geocodes, reading.branches)
+    for (branch,), counties in zip(reading.branches, compared, strict=True):
+        found[branch.product] |= counties
     return found
 
 
-def compare_geocodes(source: NmfSource, product: ProductName, state: str) -> Compared:
+def compare_geocodes(source: NmfSource, branch: Branch) -> Compared:
     """Compare the geocodes of a state, whose spine is read, with those of a spine of its blocks."""
-    geography, settings = source.state(state).geography, source.design.settings[product]
-    design = replace(source.design, allocations={product: allocation_for(settings)})
-    spine = make_spine(geography, design, product)
+    geography, settings = source.state(branch.name).geography, source.design.settings[branch.product]
+    design = replace(source.design, allocations={branch.product: allocation_for(settings)})
+    spine = make_spine(geography, design, branch.product)
     largest = largest_numbers(spine, geography, settings)
     made = geocodes(spine, geography, settings, design.kind, largest)[-1]
-    read = level_codes(source, product, state, LEVELS[-1])[np.argsort(source.spine(product, state).order)]
+    read = level_codes(source, branch, LEVELS[-1])[np.argsort(source.spine(branch).order)]
     same = read == as_codes(made)[np.argsort(spine.order)]
     county, at = np.unique(geography.county, return_inverse=True)
     equal, blocks = np.bincount(at, same).astype(int).tolist(), np.bincount(at).tolist()

@@ -24,7 +24,7 @@ from spine.settings import Jurisdiction
 from tasks.top_down.published.nmf.inventory import Faults
 from tasks.top_down.published.nmf.source import SameVariances, Variances
 from tasks.top_down.release.nmf_layout import LEVELS, QUERIES
-from tasks.top_down.run_plan import SCHEMAS, US, ProductName
+from tasks.top_down.run_plan import SCHEMAS, US
 
 CLOSE, ONE_RATIO = 1e-5, 1e-4
 GRID = 1 << 30  # denominator of shares that are ratios
@@ -41,7 +41,7 @@ class Shares:
 
 
 def find_shares(
-    product: ProductName, jurisdiction: Jurisdiction, nation: bool, kinds: list[SameVariances], faults: Faults
+    product: str, jurisdiction: Jurisdiction, nation: bool, kinds: list[SameVariances], faults: Faults
 ) -> Shares | None:
     """Return the shares, or None without variances or with variances of no share. nation: whether it is measured."""
     if not kinds:
@@ -82,9 +82,7 @@ def _expected(design: Allocation, level: str) -> dict[Fraction, dict[str, float]
     }
 
 
-def _match(
-    variances: Variances, expected: Mapping[Fraction, Mapping[str, float]], product: ProductName
-) -> Fraction | None:
+def _match(variances: Variances, expected: Mapping[Fraction, Mapping[str, float]], product: str) -> Fraction | None:
     for share, by_query in expected.items():
         if all(
             abs(variance / by_query[query] - 1) < CLOSE if query in by_query else not variance
@@ -113,9 +111,7 @@ def _most_frequent(kinds: list[SameVariances], level: str) -> Variances:
     return max(found, key=lambda variances: (found[variances], variances), default=())
 
 
-def _complete(
-    kinds: list[SameVariances], queries: Mapping[str, set[str]], product: ProductName, faults: Faults
-) -> bool:
+def _complete(kinds: list[SameVariances], queries: Mapping[str, set[str]], product: str, faults: Faults) -> bool:
     """Report geounits that lack a query of their level, or have a query of another level."""
     complete = True
     for kind in kinds:
@@ -130,7 +126,7 @@ def _complete(
     return complete
 
 
-def _design_of(weights: Mapping[str, Mapping[str, float]], product: ProductName) -> Allocation:
+def _design_of(weights: Mapping[str, Mapping[str, float]], product: str) -> Allocation:
     """Return the budgets of levels and queries that follow from their most frequent variances."""
     of_level = {level: sum(of.values()) for level, of in weights.items()}
     alphas = {
@@ -156,7 +152,7 @@ def _ratio(own: Mapping[str, float], usual: Mapping[str, float], share: Fraction
     return Fraction(max(1, round(float(ratios.mean()) * share * GRID)), GRID)
 
 
-def _weights(variances: Iterable[float], product: ProductName) -> dict[str, float]:
+def _weights(variances: Iterable[float], product: str) -> dict[str, float]:
     """Return 1 / sigma^2 by query."""
     return {query: 1 / _sigma_squared(v) for query, v in zip(QUERIES[product], variances, strict=False) if v}
 

@@ -51,7 +51,8 @@ from tasks.top_down.published.source import (
     put_answers,
 )
 from tasks.top_down.release.nmf_layout import LEVELS, QUERIES, Codes, as_codes, shapes
-from tasks.top_down.run_plan import SCHEMAS, US, ProductName
+from tasks.top_down.run_plan import SCHEMAS, US
+from tasks.top_down.source import Branch
 
 if TYPE_CHECKING:
     from spine.top_down import Plan
@@ -104,31 +105,33 @@ class NmfSource(BlockSource, PublishedSource):
         """The files and the request, loaded."""
         return load_object(self / OPENED, Opened)
 
-    def largest_count(self, product: ProductName, state: str) -> int:
+    def largest_count(self, branch: Branch) -> int:
         """Return the largest possible count in a state: its declared population, or its housing units."""
-        if state == US:
+        if branch.name == US:
             return LARGEST_NATION
-        blocks = self.state(state)
-        return blocks.totals[int(state)] if product == "persons" else int(blocks.quarters[:, HOUSEHOLD].sum())
+        blocks = self.state(branch.name)
+        return (
+            blocks.totals[int(branch.name)] if branch.product == "persons" else int(blocks.quarters[:, HOUSEHOLD].sum())
+        )
 
     def columns(self, plan: Plan, _level: str) -> dict[str, slice]:
         """Return the columns of all queries of a product; a level may lack some."""
         return COLUMNS["persons" if plan.product is PERSONS else "units"]
 
-    def fill(self, product: ProductName, state: str, level: str, folder: Path) -> Read:
+    def fill(self, branch: Branch, level: str, folder: Path) -> Read:
         """Map the answers of a level of a state; return the findings, and the distinct rows of variances."""
-        codes, most = level_codes(self, product, state, level), self.largest_count(product, state)
-        at, faults = list(COLUMNS[product].values()), Faults()
+        codes, most = level_codes(self, branch, level), self.largest_count(branch)
+        at, faults = list(COLUMNS[branch.product].values()), Faults()
         new_answers(folder, len(codes), at)
         variances = np.zeros((len(codes), len(at)), np.float32)
         order = np.argsort(codes)
-        for part in self.opened.inventory.of(product, level, "DPQuery", state):
-            for rows in read_rows(part, shapes(product), faults):
+        for part in self.opened.inventory.of(branch.product, level, "DPQuery", branch.name):
+            for rows in read_rows(part, shapes(branch.product), faults):
                 _scatter(rows, part.name, codes, order, at, folder, variances, most, faults)
         distinct, first, row, number = np.unique(
             variances, axis=0, return_index=True, return_inverse=True, return_counts=True
         )
-        none, place = ~distinct.any(axis=1), f"{product}, level {level}, state {state}"
+        none, place = ~distinct.any(axis=1), f"{branch.product}, level {level}, state {branch.name}"
         np.save(folder / "variances.npy", distinct[~none].astype(float))
         np.save(folder / "kind.npy", np.where(none, -1, np.cumsum(~none) - 1)[row.ravel()].astype(np.int32))
         return faults.findings(), [
@@ -139,9 +142,9 @@ class NmfSource(BlockSource, PublishedSource):
         ]
 
 
-def level_codes(source: NmfSource, product: ProductName, state: str, level: str) -> Codes:
+def level_codes(source: NmfSource, branch: Branch, level: str) -> Codes:
     """Return the geocodes of a level, in the order of the spine."""
-    return as_codes(source.codes(product, state)[0 if state == US else LEVELS.index(level)])
+    return as_codes(source.codes(branch)[0 if branch.name == US else LEVELS.index(level)])
 
 
 def _scatter(
@@ -182,10 +185,10 @@ def _scatter(
 
 
 def shares_of(
-    source: NmfSource, product: str, state: str, level: str, shares: Mapping[Variances, Fraction], denominator: int
+    source: NmfSource, branch: Branch, level: str, shares: Mapping[Variances, Fraction], denominator: int
 ) -> IntArray:
     """Return the numerator of each geounit's share, from its variances; 0 without an answer."""
-    folder = source.answers_folder(product, state, level)
+    folder = source.answers_folder(branch, level)
     distinct = [int(shares[tuple(row)] * denominator) for row in open_array(folder, "variances").tolist()]
     numerators: IntArray = np.array([*distinct, 0], np.int64)[open_array(folder, "kind")]
     return numerators
@@ -193,7 +196,7 @@ def shares_of(
 
 def measured_total(source: NmfSource, state: str) -> tuple[int, float] | None:
     """Return a state's population from its parts' noisy totals, and its variance; None if a part has no total."""
-    folder = source.answers_folder("persons", state, LEVELS[0])
+    folder = source.answers_folder(Branch("persons", state), LEVELS[0])
     query = QUERIES["persons"].index(TOTAL)
     variance = open_array(folder, "variances").reshape(-1, len(QUERIES["persons"]))[open_array(folder, "kind"), query]
     if not variance.all():
@@ -208,7 +211,7 @@ class StateRead(NamedTuple):
     """
 
     findings: list[Finding]
-    widths: dict[ProductName, tuple[int, ...]]
+    widths: dict[str, tuple[int, ...]]
     housing_units: int = 0
     moved: tuple[tuple[int, int], ...] = ()
 
@@ -239,19 +242,20 @@ def read_state(source: NmfSource, state: str) -> StateRead:
     save_object(source / f"prepared/blocks/{state}", Blocks(geography, quarters[order], totals))
     for product, geounits in found.items():
         spine = spine_of(geounits.codes, number[np.searchsorted(public, geounits.public)])
-        save_object(geounits_path(source, product, state), spine)
-        save_arrays(source.codes_folder(product, state), {str(n): codes for n, codes in enumerate(geounits.codes)})
+        branch = Branch(product, state)
+        save_object(geounits_path(source, branch), spine)
+        save_arrays(source.codes_folder(branch), {str(n): codes for n, codes in enumerate(geounits.codes)})
     moved = tuple((old, new) for old, new in zip(public.tolist(), tabulated.tolist(), strict=True) if old != new)
     widths = {product: tuple(codes.shape[1] for codes in geounits.codes) for product, geounits in found.items()}
     return StateRead(faults.findings(), widths, int(quarters[:, HOUSEHOLD].sum()), moved)
 
 
-def geounits_path(source: NmfSource, product: ProductName, state: str) -> Path:
+def geounits_path(source: NmfSource, branch: Branch) -> Path:
     """Return the path of a state's spine before its shares are known."""
-    return source / f"prepared/spine/{product}/{state}.geounits"
+    return source / f"prepared/spine/{branch}.geounits"
 
 
-def _compare_products(found: Mapping[ProductName, StateGeounits], state: str, faults: Faults) -> None:
+def _compare_products(found: Mapping[str, StateGeounits], state: str, faults: Faults) -> None:
     """Report blocks that persons and units do not share, or whose housing units differ."""
     if len(found) < 2:
         return
