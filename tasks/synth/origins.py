@@ -120,7 +120,7 @@ def _groups(params: Path) -> tuple[pd.Series, dict[str, str], dict[str, str], di
 def _read(params: Path, name: str) -> pd.DataFrame:
     path, columns = params / name, PARAMETER_FILES[name]
     with refuse_unreadable(path):
-        table = open_table(str(path), delimiter="|").read(columns).table.to_pandas()
+        table: pd.DataFrame = open_table(str(path), delimiter="|").read(columns).table.to_pandas()
     for column in {"RACE_ETH_CODE", "ITERATION_CODE"}.intersection(columns):
         if len(bad := table[column][~table[column].str.fullmatch("[0-9]{4}")]):
             raise Refused(f"{path}, row {bad.index[0] + 1}: {column} {bad.iloc[0]!r} is not a code of four digits")
