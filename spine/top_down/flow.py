@@ -164,8 +164,8 @@ def ship(residual: Residual, cost: Ints, amount: int, current: Ints, path: Ints,
 
 
 @compiled
-def cheapest_flow(network: Network, amount: int) -> tuple[IntArray, int, int]:
-    """Return the cheapest (arcs,) flow of `amount` from source to sink, the amount shipped, and the number of phases.
+def cheapest_flow(network: Network, amount: int) -> tuple[IntArray, int]:
+    """Return the cheapest (arcs,) flow of `amount` from source to sink, and the amount shipped.
 
     Less than `amount` is shipped only if the network cannot carry it.
     """
@@ -173,10 +173,9 @@ def cheapest_flow(network: Network, amount: int) -> tuple[IntArray, int, int]:
     nodes = network.nodes
     distance, stack, current = np.empty(nodes, np.int64), np.empty(nodes, np.int32), np.empty(nodes, np.int64)
     path, state = np.empty(nodes + 1, np.int32), np.empty(nodes, np.int8)
-    shipped, phases = 0, 0
+    shipped = 0
     while shipped < amount:
         if not shortest(residual, network.cost, distance, stack):
             break
         shipped += ship(residual, network.cost, amount - shipped, current, path, state)
-        phases += 1
-    return residual.capacity[1::2].astype(np.int64), shipped, phases
+    return residual.capacity[1::2].astype(np.int64), shipped

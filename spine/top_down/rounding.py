@@ -303,7 +303,7 @@ def distributed(rest: Remainder, parent: Parent, total_first: bool, unit: int) -
     cells_from = sum_arcs(arcs, at, parent, rest, nodes, costs)
     end = cell_arcs(arcs, cells_from, parent, rest, nodes, unit)
     network = Network(arcs.tail[:end], arcs.head[:end], arcs.capacity[:end], arcs.cost[:end], arcs.nodes)
-    flow, shipped, _ = cheapest_flow(network, rest.amount)
+    flow, shipped = cheapest_flow(network, rest.amount)
     at, whole = cells_from, rest.whole
     for i in range(cells):
         if rest.live[i] >= 0:

@@ -135,5 +135,5 @@ def _fewest(supply: IntArray, demand: IntArray, closed: BoolArray) -> IntArray:
     network = Network(
         tail.astype(np.int32), head.astype(np.int32), capacity.astype(np.int32), cost, 2 + parts + children
     )
-    flow, _, _ = cheapest_flow(network, int(supply.sum()))
+    flow, _ = cheapest_flow(network, int(supply.sum()))
     return flow[parts : parts + closed.size].reshape(closed.shape)

@@ -124,7 +124,7 @@ def test_the_cheapest_flow_of_any_network(seed: int) -> None:
         price.astype(np.int64),
         nodes,
     )
-    flow, shipped, _ = cheapest_flow(network, amount)
+    flow, shipped = cheapest_flow(network, amount)
     balance = np.zeros((nodes, arcs))
     balance[ends[:, 0], np.arange(arcs)] += 1
     balance[ends[:, 1], np.arange(arcs)] -= 1
