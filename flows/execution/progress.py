@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
@@ -17,26 +17,6 @@ from rich.progress import (
 )
 
 from flows.reports.terminal import err
-
-Watcher = Callable[[str, int, int], None]
-
-_watchers: list[Watcher] = []
-
-
-def report(stage: str, done: int, total: int) -> None:
-    """Report that `done` of `total` pieces of a stage, or of one level of it, are finished."""
-    for watcher in list(_watchers):
-        watcher(stage.partition(" (")[0], done, total)
-
-
-@contextmanager
-def watched(watcher: Watcher) -> Iterator[None]:
-    """Pass every report of a run to a watcher within this block."""
-    _watchers.append(watcher)
-    try:
-        yield
-    finally:
-        _watchers.remove(watcher)
 
 
 class Bars:
@@ -58,12 +38,22 @@ class Bars:
             self.display.update(self._bars[stage], completed=so_far, total=pieces)
 
 
+_shown: Bars | None = None
+
+
+def report(stage: str, done: int, total: int) -> None:
+    """Report that `done` of `total` pieces of a stage, or of one level of it, are finished."""
+    if _shown is not None:
+        _shown(stage.partition(" (")[0], done, total)
+
+
 @contextmanager
 def bars(title: str) -> Iterator[Progress]:
     """Show a bar for every stage on the terminal, with the elapsed time and the expected remaining time; yield them.
 
     Without a title the bars vanish at the end, and none is shown where standard error is a file.
     """
+    global _shown
     columns = (
         TextColumn("{task.description:<28}"),
         BarColumn(),
@@ -75,5 +65,8 @@ def bars(title: str) -> Iterator[Progress]:
     with Progress(*columns, console=err, speed_estimate_period=60, transient=not title, disable=hidden) as display:
         if title:
             err.print(title, style="bold")
-        with watched(Bars(display)):
+        before, _shown = _shown, Bars(display)
+        try:
             yield display
+        finally:
+            _shown = before

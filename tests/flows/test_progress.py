@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress, TimeRemainingColumn
 
-from flows.execution.progress import Bars, report, watched
+from flows.execution import progress
+from flows.execution.progress import Bars, report
 
 
 class Clock:
@@ -45,14 +46,13 @@ def test_what_is_left_follows_the_pieces_that_are_done(display: Progress, clock:
     assert TimeRemainingColumn().render(task).plain == f"0:00:{task.time_remaining:02.0f}"
 
 
-def test_levels_that_report_at_once_share_a_bar(display: Progress) -> None:
-    bars = Bars(display)
-    with watched(bars):
-        names = [f"totals ({region_type}, {level})" for region_type in ("USA", "STATE", "COUNTY") for level in (1, 2)]
-        threads = [threading.Thread(target=report, args=(name, 0, 3)) for name in names]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        report(names[0], 1, 3)
+def test_levels_that_report_at_once_share_a_bar(display: Progress, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_shown", Bars(display))
+    names = [f"totals ({region_type}, {level})" for region_type in ("USA", "STATE", "COUNTY") for level in (1, 2)]
+    threads = [threading.Thread(target=report, args=(name, 0, 3)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    report(names[0], 1, 3)
     assert [(task.description, task.completed, task.total) for task in display.tasks] == [("totals", 1, 18)]
