@@ -13,11 +13,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import httpx
 import pytest
@@ -217,18 +217,14 @@ SERVER = {  # no automations, no blocks, no record of tasks
 
 
 @pytest.fixture(scope="session")
-def prefect_server(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[None]:
-    """A real Prefect server on a database of its own, shared by the session.
+def server_settings(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[dict[str, Any]]:
+    """The settings of clients of a real Prefect server on a database of its own, shared by the session.
 
     pytest's cache keeps an empty database of this version of Prefect, since migrations take some ten seconds.
     """
     from prefect import __version__
-    from prefect.context import refresh_global_settings_context
-    from prefect.settings import temporary_settings
 
     import flows  # noqa: F401  sets prefect's environment before it is imported
-    from flows.execution import run
-    from flows.execution.fork_server import variables
 
     home = tmp_path_factory.mktemp("prefect")
     database, empty = home / "prefect.db", pytestconfig.cache.mkdir("prefect") / f"{__version__}.db"
@@ -249,17 +245,51 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytes
             with closing(sqlite3.connect(database)) as migrated, closing(sqlite3.connect(part)) as copy:
                 migrated.backup(copy)
             part.rename(empty)
-        result = {
+        yield {
             "api.url": url,
             "server.database.connection_url": f"sqlite+aiosqlite:///{database}",  # for tests that read it
             "flows.heartbeat_frequency": None,  # a heartbeat's end takes a second
             "logging.to_api.enabled": False,
         }
-        with variables({"PREFECT_API_URL": url, "PREFECT_LOGGING_TO_API_ENABLED": "false"}):
-            refresh_global_settings_context()  # for Prefect's threads, which have no other settings
-        with pytest.MonkeyPatch.context() as environment, temporary_settings(result):
-            environment.setattr(run, "stage", run.stage.with_options(retry_delay_seconds=0.05))
-            yield
     finally:
         server.terminate()
         server.wait()
+
+
+@pytest.fixture(scope="module")
+def prefect_server(server_settings: dict[str, Any]) -> Iterator[None]:
+    """Flows are recorded by the session's Prefect server: for tests of what Prefect records, and of whole runs."""
+    from prefect.context import refresh_global_settings_context
+    from prefect.settings import temporary_settings
+
+    from flows.execution.fork_server import variables
+
+    known = {"PREFECT_API_URL": str(server_settings["api.url"]), "PREFECT_LOGGING_TO_API_ENABLED": "false"}
+    with variables(known):
+        refresh_global_settings_context()  # for Prefect's threads, which have no other settings
+        with temporary_settings(server_settings), retried_soon():
+            yield
+    refresh_global_settings_context()
+
+
+@pytest.fixture(scope="module")
+def no_server() -> Iterator[None]:
+    """Flows run as those of a command where no server is configured, which takes half the time.
+
+    No module has tests of both kinds.
+    """
+    import flows  # noqa: F401
+    from flows.execution.no_server import without_server
+
+    with without_server(), retried_soon():
+        yield
+
+
+@contextmanager
+def retried_soon() -> Iterator[None]:
+    """A stage that failed is tried again at once."""
+    from flows.execution import run
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "stage", run.stage.with_options(retry_delay_seconds=0.05))
+        yield

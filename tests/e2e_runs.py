@@ -127,12 +127,14 @@ def das(*words: object) -> int:
 def das_process(*words: object, first: str = "", environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
     """Start a `das` command in a process of its own, after some lines of Python; both outputs are one.
 
-    Without an environment it is under the Prefect server of this process.
+    Without an environment it is under the Prefect server of this process, if there is one.
     """
     from prefect.settings import get_current_settings
 
+    from flows.execution.no_server import is_without_server
+
     program = f"{first}\nfrom flows.cli import main\nmain()"
-    here = os.environ | {"PREFECT_API_URL": get_current_settings().api.url or ""}
+    here = os.environ | {"PREFECT_API_URL": "" if is_without_server() else get_current_settings().api.url or ""}
     return subprocess.Popen(
         [sys.executable, "-c", program, *map(str, words)],
         stdout=subprocess.PIPE,

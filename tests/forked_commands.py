@@ -27,11 +27,9 @@ class Ended(NamedTuple):
 
 
 class ForkedCommands:
-    """The process that commands are forked from; they use the Prefect server that this process does."""
+    """The process that commands are forked from; they use the Prefect server at this URL."""
 
-    def __init__(self, output: Path) -> None:
-        from prefect.settings import get_current_settings
-
+    def __init__(self, output: Path, server: str) -> None:
         from flows.execution.fork_server import ENVIRONMENT
 
         self._output = output
@@ -40,7 +38,7 @@ class ForkedCommands:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=os.environ | ENVIRONMENT | {"PREFECT_API_URL": get_current_settings().api.url or ""},
+            env=os.environ | ENVIRONMENT | {"PREFECT_API_URL": server},
         )
 
     def das(self, *words: object, first: str = "") -> Ended:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from forked_commands import ForkedCommands
@@ -38,8 +39,10 @@ def fork_server() -> None:
 
 
 @pytest.fixture(scope="session")
-def forked_commands(tmp_path_factory: pytest.TempPathFactory, prefect_server: None) -> Iterator[ForkedCommands]:
+def forked_commands(
+    tmp_path_factory: pytest.TempPathFactory, server_settings: dict[str, Any]
+) -> Iterator[ForkedCommands]:
     """`das` commands in processes of their own."""
-    commands = ForkedCommands(tmp_path_factory.mktemp("forked") / "told.txt")
+    commands = ForkedCommands(tmp_path_factory.mktemp("forked") / "told.txt", str(server_settings["api.url"]))
     yield commands
     commands.close()

@@ -31,7 +31,7 @@ from tests.e2e.test_interrupted import STOP
 from tests.systems import cases
 from tests.systems.in_process import patch_flows
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("prefect_server")]
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("no_server")]
 PLAN = """
 name = "small"
 out = "releases"

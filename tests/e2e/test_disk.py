@@ -62,9 +62,7 @@ class Disks:
 
 
 @pytest.fixture
-def disks(
-    tmp_path: Path, shared_cluster: None, prefect_server: None, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Disks]:
+def disks(tmp_path: Path, shared_cluster: None, no_server: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disks]:
     """An account on its disk; the run uses the session's cluster and gives a stage one try."""
     monkeypatch.setattr(execution, "stage", execution.stage.with_options(retries=0))
     made = Disks(tmp_path)

@@ -204,7 +204,7 @@ def settings_of(folder: Path) -> dict[Any, Any]:
     return {SYSTEMS[name].part("flow"): each for name, each in made.items()} | {dry_run: made["detailed-dhca"]}
 
 
-@pytest.mark.usefixtures("prefect_server")
+@pytest.mark.usefixtures("no_server")
 def test_every_flow_is_under_the_policy(tmp_path: Path, policy: Fix) -> None:
     rest = {name: {"may_set": [*setting_names(type(model))]} for name, model in ALLOWED.items()}
     for section in rest.values():

@@ -40,7 +40,7 @@ def test_the_command_refuses_bad_words(grfc: Path, tmp_path: Path, das: Das, ref
 
 @pytest.mark.e2e
 @pytest.mark.ci
-def test_the_flow_alone_and_on_a_cluster(grfc: Path, tmp_path: Path, prefect_server: None) -> None:
+def test_the_flow_alone_and_on_a_cluster(grfc: Path, tmp_path: Path, no_server: None) -> None:
     from flows.execution.cluster import ClusterSettings
     from flows.geographic_spine import SpineRun, geographic_spine
 
@@ -55,7 +55,7 @@ def test_the_flow_alone_and_on_a_cluster(grfc: Path, tmp_path: Path, prefect_ser
 
 @pytest.mark.e2e
 def test_a_run_that_fails_does_not_wait_for_its_spine(
-    example: Path, tmp_path: Path, prefect_server: None, monkeypatch: pytest.MonkeyPatch
+    example: Path, tmp_path: Path, no_server: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from flows import detailed_dhca as run
     from flows.execution.cluster import ClusterSettings
