@@ -91,7 +91,7 @@ def lacking(what: str) -> NoReturn:
 # The files of each process of `make test` (rooms.py), by their paths below this folder. Each runs its own alone; those
 # that share what takes seconds to start, make or compile (a server, a cluster, releases, kernels) are in one process.
 ROOMS = (
-    r"e2e/|flows/test_(dep|every|pol|sec|spine|sta|sys|what)|tasks/(lifecycle|records|spine)|test_",
+    r"e2e/|flows/test_(dep|every|no_s|pol|sec|spine|sta|sys|what)|tasks/(lifecycle|records|spine)|test_",
     r"systems/|flows/test_(acc|bot|ref|s_dhc|top)|tasks/(bottom_up|s_dhc|safetab)",
     r"spine/gls|(spine|tasks)/top_down/(?!test_dhc)|flows/test_(check|desc|exam|frames|show|spends|sql|tune_page)",
     r"",

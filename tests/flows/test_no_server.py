@@ -9,12 +9,15 @@ from fractions import Fraction
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
-from flows.execution.no_server import Records
+from flows.execution.fork_server import variables
+from flows.execution.no_server import Records, is_without_server, without_server
 from privacy.accounting.ledger import Account, Ledger
 from tasks.bottom_up.example import make_example
 from tasks.records.marks import MARK_FILE
+from tests.flows.conftest import Das
 
 PROGRAM = """
 import os, sys, psutil
@@ -41,9 +44,9 @@ print(is_without_server())
 """
 
 
-def run(environment: dict[str, str], folder: Path, program: str = PROGRAM) -> list[str]:
+def run(environment: dict[str, str], folder: Path) -> list[str]:
     own = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")} | environment
-    words = [sys.executable, "-c", program]
+    words = [sys.executable, "-c", PROGRAM]
     return subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True, env=own, cwd=folder).stdout.splitlines()
 
 
@@ -67,32 +70,38 @@ def test_flows_in_flows_run_without_a_socket_a_process_or_a_database(tmp_path: P
     assert [*tmp_path.glob("configured*")] == [*home.glob("*.db*")] == []
 
 
-def test_a_dry_run_of_a_command_needs_no_server(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("shared_cluster")
+def test_a_dry_run_of_a_command_needs_no_server(das: Das, tmp_path: Path) -> None:
     """On data without a mark, whose charge it shows."""
-    make_example(tmp_path, 200, states=2, counties=1)
+    made = make_example(tmp_path, 200, states=2, counties=1)
     (tmp_path / MARK_FILE).unlink()
     ledger = Ledger(tmp_path / "state/ledger.sqlite")
     ledger.path.parent.mkdir(0o700)
     ledger.open_account(Account("own", "puredp", Fraction(1)))
-    words = "das bottom-up run table.parquet declaration.toml out --epsilon 1 --account own --workers 1 --dry-run"
-    program = f"import sys, das_flows; sys.argv = {words.split()} + ['--runs-folder', 'state']; das_flows.main()"
-    *_, spends, end = run({"PREFECT_HOME": str(tmp_path / "home")}, tmp_path, program)
-    assert (spends.partition(": ")[0], end) == ("a person replaced", "nothing was charged")
+    children = psutil.Process().children()
+    words = [made.table, made.declaration, tmp_path / "out", "--epsilon", 1, "--account", "own", "--dry-run"]
+    code, out, _ = das("bottom-up", "run", *words, "--runs-folder", tmp_path / "state")
+    *_, spends, end = out.splitlines()
+    assert (code, spends.partition(": ")[0], end) == (0, "a person replaced", "nothing was charged")
     assert ledger.spent("own") == {}
+    assert psutil.Process().children() == children, "no server was started"
 
 
 @pytest.mark.parametrize("by", ["environment", pytest.param("profile", marks=pytest.mark.slow)])
 def test_a_configured_server_is_used(by: str, tmp_path: Path) -> None:
+    from prefect.context import refresh_global_settings_context
+    from prefect.settings import get_current_settings
+
     url = "http://127.0.0.1:1/api"
     (tmp_path / "profiles.toml").write_text(f'active = "office"\n[profiles.office]\nPREFECT_API_URL = "{url}"\n')
-    program = (
-        "from flows.execution.no_server import is_without_server, without_server\n"
-        "from prefect.settings import get_current_settings\n"
-        "with without_server():\n"
-        "    print(is_without_server(), get_current_settings().api.url)\n"
-    )
     named = {"environment": {"PREFECT_API_URL": url}, "profile": {"PREFECT_HOME": str(tmp_path)}}[by]
-    assert run(named, tmp_path, program) == [f"False {url}"]
+    try:
+        with variables(named):
+            refresh_global_settings_context()
+            with without_server():
+                assert (is_without_server(), get_current_settings().api.url) == (False, url)
+    finally:
+        refresh_global_settings_context()
 
 
 def test_a_request_that_no_flow_makes_is_not_answered() -> None:
