@@ -128,7 +128,8 @@ def _write(shown: ReleasePages, folder: Path) -> None:
     _check(shown)
     sizes = export(shown, folder).values()
     what = f"{len(sizes):,} files, {sum(sizes) / 1e6:.1f} MB"
-    err.print(f"wrote {what}: open {folder / 'index.html'}, or put {folder} on a web server", soft_wrap=True)
+    public = "" if "NOT_PRIVATE" in shown.manifest else f", or put {folder} on a web server"
+    err.print(f"wrote {what}: open {folder / 'index.html'}{public}", soft_wrap=True)
 
 
 def _print(shown: ReleasePages, named: tuple[str | None, str | None, str | None], form: Format) -> None:

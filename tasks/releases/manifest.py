@@ -133,7 +133,9 @@ def check_not_exact(path: Path) -> None:
         with suppress(NotOfRelease):
             manifest = read_any_manifest(folder)
             if "NOT_PRIVATE" in manifest and mark_of(manifest) is None:
-                raise Refused(f"{path} has exact counts of confidential records (das truth): nothing may be made of it")
+                raise Refused(
+                    f"{path} has exact counts of confidential records, made by das truth: nothing may be made of it"
+                )
 
 
 def drop_unnamed(out: Path) -> None:

@@ -32,6 +32,7 @@ from flows.reports.show.group import Group
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import Code, Index, Vocabulary
 from flows.reports.show.view import RELEASED, Confidence, NotThere
+from flows.reports.terminal import err
 from privacy.noise.margins import margin_of_error
 from tasks.errors import Refused
 from tasks.geography.names import NAMES
@@ -524,6 +525,10 @@ def test_exact_counts_are_shown_as_such(tmp_path):
     assert (result["group"]["margin"], result["group"]["noise"]) == (0, None)
     assert result["reading"].startswith("These are exact counts")
     assert "NOT PRIVATE" in das(place, "--region", "Alabama")
+    with err.capture() as said:
+        das(place, "--export", tmp_path / "copy", "--scope", "usa-1")
+    assert ("open" in said.get(), "web server" in said.get()) == (True, False)
+    assert (tmp_path / "copy").stat().st_mode & 0o77 == 0
 
 
 def test_a_copy_reads_each_table_once(tmp_path, released, monkeypatch):
