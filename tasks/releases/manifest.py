@@ -129,7 +129,7 @@ def is_whole(out: Path) -> bool:
 
 def check_not_exact(path: Path) -> None:
     """Refuse a file in a release of exact counts whose data has no mark: nothing made of it would be protected."""
-    for folder in path.resolve().parents:
+    for folder in [folder for folder in path.resolve().parents if (folder / MANIFEST).exists()]:
         with suppress(NotOfRelease):
             manifest = read_any_manifest(folder)
             if "NOT_PRIVATE" in manifest and mark_of(manifest) is None:
