@@ -71,14 +71,16 @@ def points_of_blocks(paths: Iterable[str]) -> Points:
 def _of_blocks(path: str) -> Points:
     import pandas as pd  # not needed for most releases, and the pages of one must not wait for it
 
-    table = recognize(path)
+    file = recognize(path)
+    if (table := file.table) is None:
+        return {}
     latitude, longitude = (
         next((name for name in known if name in table.names), None) for known in (LATITUDES, LONGITUDES)
     )
     if latitude is None or longitude is None:
         return {}
-    codes = {code: table.columns[code] for code in CODES if code in table.columns}
-    level = ["SUMLEV"] if table.headless else []
+    codes = {code: file.columns[code] for code in CODES if code in file.columns}
+    level = ["SUMLEV"] if file.headless else []
     types = dict.fromkeys([*codes.values(), latitude, longitude, *level], pa.string())
     parts = list[pd.DataFrame]()
     for batch in table.batches(types, 1 << 24):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,6 @@ from spine.geography import BadGeography
 from tasks.errors import Refused
 from tasks.geography.blocks import assignment
 from tasks.geography.blocks.pl94 import (
-    PL94_FIELDS,
     PL94_NAMES,
     ROW_COLUMNS,
     block_rows,
@@ -43,14 +42,12 @@ NO_NAMES: Mapping[str, str] = {}
 class BlockFile:
     """A block table that was recognized but not read yet.
 
-    names: all columns, in order. columns: the file's name of each column of GRF-C that it has. table: None for block
-    assignment files.
+    columns: the file's name of each column of GRF-C that it has. table: None for block assignment files.
     """
 
     path: str
-    names: tuple[str, ...]
     columns: Mapping[str, str]
-    table: PublicTable | None = None
+    table: PublicTable | None
 
     def __str__(self) -> str:
         """Return the name of the file for error messages."""
@@ -62,11 +59,6 @@ class BlockFile:
         """Whether it is a geographic header of P.L. 94-171."""
         return is_geographic_header(self.path)
 
-    def batches(self, types: Mapping[str, pa.DataType], block_size: int | None = None) -> Iterator[pa.Table]:
-        """Yield columns as `PublicTable.batches`."""
-        assert self.table is not None
-        return self.table.batches(types, block_size)
-
 
 def recognize(path: str) -> BlockFile:
     """Return the table at a path, recognized by the file's name and header.
@@ -74,9 +66,9 @@ def recognize(path: str) -> BlockFile:
     Raises Refused if the columns that name a block are missing.
     """
     if is_geographic_header(path):
-        return BlockFile(path, PL94_FIELDS, PL94_NAMES, open_pl94(path))
+        return BlockFile(path, PL94_NAMES, open_pl94(path))
     table = None if assignment.is_layer(path) else open_table(path)
-    names = tuple(assignment.header(path)) if table is None else table.names
+    names = assignment.header(path) if table is None else table.names
     is_grf_c = {BLOCK_COLUMNS[0], BLOCK_COLUMNS[-1]} <= set(names)
     columns = {}
     for column, known in NAMES.items():
@@ -84,7 +76,7 @@ def recognize(path: str) -> BlockFile:
         found = own if table is None else map(table.find, own)
         if name := next((name for name in found if name in names), None):
             columns[column] = name
-    file = BlockFile(path, names, columns, table)
+    file = BlockFile(path, columns, table)
     if missing := [NAMES[column][0] for column in BLOCK_COLUMNS if column not in columns]:
         raise Refused(
             f"{file} has no column {missing[0]}, so it is not a block table: GRF-C, P.L. 94-171, block assignment "
@@ -100,28 +92,28 @@ def read_rows(file: BlockFile, *, text: bool = False) -> pa.Table:
 
     Raises BadGeography for a value that is not a number, if integers are asked for.
     """
-    if assignment.is_layer(file.path):
+    if file.table is None:
         table = assignment.read_assignment(file.path)
         return table if text else _integers(table)
-    table = _read(file, text=text)
+    table = _read(file, file.table, text=text)
     return block_rows(table) if file.headless else table
 
 
-def _read(file: BlockFile, *, text: bool) -> pa.Table:
+def _read(file: BlockFile, source: PublicTable, *, text: bool) -> pa.Table:
     names = dict(file.columns) | ({name: name for name in ROW_COLUMNS} if file.headless else {})
     types = {
         name: pa.string() if text or column in LETTERS else pa.int64() if column == "GEOID" else pa.int32()
         for column, name in names.items()
     }
     try:
-        (table,) = file.batches(types)
+        (table,) = source.batches(types)
         table = table.rename_columns(list(names))
         may_be_blank = text or table[BLOCK_COLUMNS[0]].null_count  # columns of numbers need no cast
         return table.filter(pa.array(~blank)) if may_be_blank and (blank := blank_rows(table)).any() else table
     except pa.ArrowInvalid as error:
         if text:
             raise BadGeography(f"not a table: {error}") from error
-        return _integers(_read(file, text=True), names)
+        return _integers(_read(file, source, text=True), names)
 
 
 def _integers(table: pa.Table, names: Mapping[str, str] = NO_NAMES) -> pa.Table:
