@@ -228,7 +228,8 @@ def add_times(matrix: FloatArray, x: FloatArray, signs: Signs, y: FloatArray) ->
         for r in range(races):  # the signs inside, so that consecutive additions are independent
             for s in range(number):
                 mean[t, s] += x[t, s, r]
-    mean /= races
+        for s in range(number):
+            mean[t, s] /= races
     for copy in range(len(signs.part)):
         part, own = signs.part[copy], signs.copies[signs.copy[copy] : signs.copy[copy + 1]]
         for i in range(len(own) * types):
@@ -264,21 +265,24 @@ def from_children(
 ) -> None:
     """Write b = B (sum of z) and B of each parent's children into (parents, ...) arrays of 0.
 
-    first: (parents + 1,) the first child of every parent. allowed: (children, types).
+    first: (parents + 1,) the first child of every parent; parents of an only child are left out. allowed: (children,
+    types).
     """
     variance, zs = np.zeros(precision.shape[1:]), np.zeros(linear.shape[1:])
     spread, any_allowed = np.zeros(precision.shape[1:]), np.zeros(allowed.shape[1], np.bool_)
+    entries, own = spread.reshape(-1), variance.reshape(-1)
     for p in range(len(first) - 1):
         if first[p + 1] - first[p] == 1:
-            b[p], below[p] = linear[first[p]], precision[first[p]]
             continue
         zs[:], spread[:], any_allowed[:] = 0.0, 0.0, False
         for c in range(first[p], first[p + 1]):
             variance[:] = 0.0
             inverse(precision[c], allowed[c], signs.slots, variance)
             add_times(variance, linear[c], signs, zs)
-            spread += variance
-            any_allowed |= allowed[c]
+            for i in range(len(entries)):
+                entries[i] += own[i]
+            for t in range(len(any_allowed)):
+                any_allowed[t] |= allowed[c, t]
         inverse(spread, any_allowed, signs.slots, below[p])
         add_times(below[p], zs, signs, b[p])
 
@@ -294,6 +298,8 @@ def combine_children(plan: Plan, parent: int, first: IntArray, given: Informatio
     b, below = np.zeros((parents, *given.linear.shape[1:])), np.zeros((parents, *given.precision.shape[1:]))
     allowed = allowed_types(plan, given.level, given.first, given.last)
     from_children(first, given.linear, given.precision, allowed, grid(plan).signs, b, below)
+    only = np.flatnonzero(np.diff(first) == 1)
+    b[only], below[only] = given.linear[first[only]], given.precision[first[only]]
     return Information(given.level - 1, parent, b, below)
 
 

@@ -272,7 +272,7 @@ def _units_of_children(plan: Plan, parents: Estimates, answers: OwnAnswers) -> E
     level = parents.level + 1
     first, last = plan.children_of(parents.level, parents.first, parents.last)
     fixed = plan.bounds.number(level)[first:last].copy()
-    second = parents.dense(plan.product.cells)[:, 1]
+    second = parents.dense(plan.product.cells)[:, 1].copy()  # contiguous, which is another type to numba
     first_child = plan.spine.first_child[parents.level][parents.first : parents.last + 1] - first
     second = units.children(second, first_child, fixed, *answers.second(level, first, last))
     return units.estimates(level, first, fixed, second)

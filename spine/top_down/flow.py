@@ -55,8 +55,10 @@ def residual_of(network: Network) -> Residual:
         capacity[2 * e] = network.capacity[e]
         first_arc[network.tail[e] + 1] += 1
         first_arc[network.head[e] + 1] += 1
-    first_arc = first_arc.cumsum()
-    at, leaving = first_arc[:-1].copy(), np.empty(2 * arcs, np.int32)
+    at, leaving = np.zeros(network.nodes, np.int64), np.empty(2 * arcs, np.int32)
+    for u in range(network.nodes):
+        at[u] = first_arc[u]
+        first_arc[u + 1] += first_arc[u]
     for e in range(arcs):
         u, w = network.tail[e], network.head[e]
         leaving[at[u]] = 2 * e

@@ -64,7 +64,9 @@ def sums_of(queries: QueryHierarchy, cells: IntArray) -> Sums:
     groups, everything = len(queries.finer), queries.offsets[-1]
     row, coordinate = np.full(everything, -1), np.empty(everything, np.int64)
     group, first = np.zeros(everything, np.int64), np.zeros(groups + 1, np.int64)
-    coordinate[: len(cells)], first[1] = cells, len(cells)
+    first[1] = len(cells)
+    for i in range(len(cells)):
+        coordinate[i] = cells[i]
     direct, edges = 0, 0
     for q in range(1, groups):
         if queries.finer[q] == 0:
@@ -142,7 +144,9 @@ def inverse_row_sums(sums: Sums, w: FloatArray, allowed: BoolArray, quarters_typ
     """
     cells, children = len(quarters_type), allowed.shape[1]
     table = np.zeros((len(sums.group), children))
-    table[:cells] = allowed[quarters_type]
+    for i in range(cells):
+        for c in range(children):
+            table[i, c] = allowed[quarters_type[i], c]
     hessian_parts(sums, w, np.zeros(table.shape), table)
     inverse = np.zeros((cells, children))
     for i in range(cells):
@@ -278,13 +282,12 @@ def least_squares(
     answers: (children, coordinates of all groups). w: (groups, children). careful, stop: as in `minimize`.
     """
     sums = sums_of(queries, parent.cells)
-    y = np.ascontiguousarray(answers[:, sums.coordinate].T)
-    scale = w[0].max()
-    if scale == 0.0:  # the pass does not query the cells
-        scale = w.max()
-    weight = w / scale
-    a = inverse_row_sums(sums, weight, parent.allowed, parent.quarters_type)
-    objective = Misfit(np.zeros(y.shape), sums, weight, y)
+    y = np.empty((len(sums.coordinate), len(answers)))
+    for j in range(y.shape[0]):
+        for c in range(y.shape[1]):
+            y[j, c] = answers[c, sums.coordinate[j]]
+    a = inverse_row_sums(sums, w, parent.allowed, parent.quarters_type)
+    objective = Misfit(np.zeros(y.shape), sums, w, y)
     return minimum(objective, a, y, parent, careful, stop)
 
 
@@ -351,23 +354,22 @@ def polytope(a: FloatArray, parent: Parent) -> Polytope:
     active = np.zeros((groups, children), np.bool_)
     lo, hi, mu = np.zeros((groups, children)), np.full((groups, children), np.inf), np.zeros((groups, children))
     first, first_set = np.zeros(types + 1, np.int64), np.zeros(types + 1, np.int64)
-    for t in range(types if len(sets) else 0):
-        first_set[t + 1] = first_set[t] + sets[:, t].sum()
-    set_groups, at = np.empty(int(first_set[types]), np.int64), 0
-    for t in range(types if len(sets) else 0):
+    set_groups, at = np.empty(sets.size, np.int64), 0
+    for t in range(types):
         for s in range(len(sets)):
             if sets[s, t]:
                 set_groups[at] = types + 1 + s
                 at += 1
+        first_set[t + 1] = at
     for i in range(len(quarters_type)):
         first[quarters_type[i] + 1] = i + 1
         for c in range(children):
             mu[quarters_type[i], c] += a[i, c]
             mu[types, c] += a[i, c]
-    for k in range(len(set_groups)):
-        t = int(np.searchsorted(first_set, k, side="right")) - 1
-        for c in range(children):
-            mu[set_groups[k], c] += mu[t, c]
+    for t in range(types):
+        for k in range(first_set[t], first_set[t + 1]):
+            for c in range(children):
+                mu[set_groups[k], c] += mu[t, c]
     for g in range(groups):
         for c in range(children):
             mu[g, c] = 1.0 / mu[g, c] if mu[g, c] > 0.0 else 0.0

@@ -69,7 +69,8 @@ class ChildAnswers:
 
     def minimum(self, parent: Parent, careful: bool, stop: float) -> Solution:
         """See `Objective`."""
-        return least_squares(self.queries, parent, self.answers, self.weights, careful, stop)
+        scale = self.weights[0].max() or self.weights.max()  # a pass may not query the cells
+        return least_squares(self.queries, parent, self.answers, self.weights / scale, careful, stop)
 
     def quadratic(self, cells: IntArray) -> tuple[Any, FloatArray]:
         """See `Objective`."""

@@ -159,7 +159,10 @@ def numbered_nodes(parent: Parent, rest: Remainder) -> Nodes:
     first_child = 1 + len(parent.state_totals)
     first[0] = first_child + children
     for g in range(groups):
-        seen = np.full(nested[g].max() + 1, -1)
+        largest = 0
+        for i in range(cells):
+            largest = max(largest, nested[g, i])
+        seen = np.full(largest + 1, -1)
         for i in range(cells):
             if live[i] >= 0:
                 if seen[nested[g, i]] < 0:
@@ -276,8 +279,7 @@ def rounded(x: FloatArray, parent: Parent, total_first: bool) -> tuple[IntArray,
     Returns (cells, children) integers, and the number of units without a path (0 if x is feasible). total_first: a
     child's total outweighs all other costs.
     """
-    unit = np.int64(1)  # a literal would be another type: compiled once more
-    return distributed(remainder(x, parent), parent, total_first, unit)  # type: ignore[arg-type]
+    return distributed(remainder(x, parent), parent, total_first, 1)
 
 
 @compiled

@@ -42,11 +42,15 @@ def totals(y: FloatArray, s: FloatArray, allowed: BoolArray, lower_bound: FloatA
     regions = [(1 << n_types) - 1]
     at = 0
     while at < len(regions):
-        members = np.flatnonzero(region == at)
-        types = int(regions[at])
+        members, found = np.empty(children, np.int64), 0
+        for c in range(children):
+            if region[c] == at:
+                members[found] = c
+                found += 1
+        members, types = members[:found], int(regions[at])
         at += 1
         total = supply_of(supply, types)
-        if total <= 0.0 or len(members) == 0:
+        if total <= 0.0 or found == 0:
             continue
         rise = total
         width = 0.0

@@ -37,7 +37,9 @@ def children(occupied: IntArray, first: IntArray, units: IntArray, target: Float
             result[start] = occupied[p]
         else:
             share = divided(occupied[p], units[start:end], target[start:end], weight[start:end])
-            result[start:end] = whole(occupied[p], units[start:end], share)
+            integers = whole(occupied[p], units[start:end], share)
+            for c in range(start, end):
+                result[c] = integers[c - start]
     return result
 
 

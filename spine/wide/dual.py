@@ -155,7 +155,10 @@ def evaluate(
     problems: Problems, objective: Objective, u: FloatArray, tolerance: float, point: Point, out: FloatArray
 ) -> float:
     """Write x(u) into the point and the dual's gradient into `out`; return the largest miss of a known sum."""
-    missed, scratch = 0.0, np.empty(np.diff(problems.first).max())
+    missed, largest = 0.0, 0
+    for g in range(len(problems.first) - 1):
+        largest = max(largest, problems.first[g + 1] - problems.first[g])
+    scratch = np.empty(largest)
     for g in range(len(problems.first) - 1):
         begin, end = problems.first[g], problems.first[g + 1]
         v = scratch[: end - begin]
@@ -271,7 +274,8 @@ def accelerated(
     ahead, gradient, better = u.copy(), np.empty(u.shape), np.empty(u.shape)
     before, t, step, missed = np.empty(len(problems.a)), 1.0, np.inf, 0.0
     for iteration in range(steps):
-        before[:] = point.x
+        for k in range(len(before)):
+            before[k] = point.x[k]
         missed = evaluate(problems, objective, ahead, LOOSE, point, gradient)
         step = largest_change(before, point.x)
         if iteration and step < stop:

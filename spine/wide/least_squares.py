@@ -209,7 +209,10 @@ def meets(problems: Problems, whole: Numbers) -> bool:
                 at += 1
             if len(problems.rows) and by_row != problems.rows[i]:
                 return False
-    return bool((by_column == problems.columns).all())
+    missed = 0
+    for c in range(len(by_column)):
+        missed += by_column[c] != problems.columns[c]
+    return missed == 0
 
 
 def matrices(problems: Problems, objective: Objective) -> tuple[Any, Any, FloatArray]:

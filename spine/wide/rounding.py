@@ -77,7 +77,6 @@ def problem(problems: Problems, g: int, nested: IntArray) -> Parent:
     )
 
 
-@compiled
 def round_all(
     problems: Problems, x: FloatArray, nested: IntArray, up: IntArray, carried: bool, lost: FloatArray
 ) -> tuple[NDArray[np.int32], IntArray]:
@@ -85,11 +84,18 @@ def round_all(
 
     x: on the grid. up: (rows, k) the sums that fractions are raised by, -1 for none. lost: (sums, children) zeros.
     """
-    number = len(problems.first) - 1
-    whole, missing, size = np.empty(len(x), np.int32), np.zeros(number, np.int64), np.zeros(number)
-    for g in range(number):
-        size[g] = problems.columns[problems.first_column[g] : problems.first_column[g + 1]].sum()
-    order = np.argsort(-size, kind="mergesort") if carried else np.arange(number)
+    order = np.arange(len(problems.first) - 1)
+    if carried:
+        order = np.argsort(-np.add.reduceat(problems.columns, problems.first_column[:-1]), kind="stable")
+    return round_in_order(problems, order, x, nested, up, carried, lost)
+
+
+@compiled
+def round_in_order(
+    problems: Problems, order: IntArray, x: FloatArray, nested: IntArray, up: IntArray, carried: bool, lost: FloatArray
+) -> tuple[NDArray[np.int32], IntArray]:
+    """Round the problems in an order of theirs, as `round_all` does."""
+    whole, missing = np.empty(len(x), np.int32), np.zeros(len(order), np.int64)
     for g in order:
         parent, at = problem(problems, g, nested), slice(problems.first[g], problems.first[g + 1])
         own = x[at].reshape(parent.allowed.shape)
@@ -98,9 +104,12 @@ def round_all(
         rest = remainder(own, parent)
         if carried:
             raise_fractions(rest.fraction, up[rows], child, lost)
-        unit, first = UNIT if carried else 1, np.bool_(False)  # a literal would be another type: compiled once more
-        found, missing[g] = distributed(rest, parent, first, unit)  # type: ignore[arg-type]
-        whole[at] = found.reshape(found.size)
+        found, missing[g] = distributed(rest, parent, False, UNIT if carried else 1)
+        entry = at.start
+        for i in range(len(found)):
+            for c in range(len(child)):
+                whole[entry] = found[i, c]
+                entry += 1
         if carried:
             for i in range(len(found)):
                 for k in range(up.shape[1]):

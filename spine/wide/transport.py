@@ -247,7 +247,8 @@ def conjugate_columns(
             own = residual[c] / (diagonal[c] + ridge) if diagonal[c] + ridge > 0.0 else 0.0
             search[c] = own + following / power * search[c]
         power = following
-    right[:] = d
+    for c in range(columns):
+        right[c] = d[c]
 
 
 @compiled
@@ -276,10 +277,13 @@ def newton_direction(
 def ascend_columns(v: FloatArray, a: FloatArray, sums: FloatArray, rows: FloatArray, tau: FloatArray) -> None:
     """Maximize the dual over the tau of each column, for the present lambda."""
     n = len(v)
-    potential, own, scale = -rows, np.empty(n), np.empty(n)
+    potential, own, scale = np.empty(n), np.empty(n), np.empty(n)
     x, scratch = np.empty(n), np.empty((2, n))
+    for i in range(n):
+        potential[i] = -rows[i]
     for c in range(len(tau)):
-        own[:], scale[:] = v[:, c], a[:, c]
+        for i in range(n):
+            own[i], scale[i] = v[i, c], a[i, c]
         tau[c] = -balance(own, scale, potential, sums[c], -tau[c], x, scratch)
 
 
@@ -299,7 +303,10 @@ def project_one(
     scratch, short, origin = np.empty((2, columns)), np.empty(columns), np.empty(columns)
     direction = np.empty(columns)
     dense = columns if columns <= DENSE else 0
-    matrix, ridge, steepest = np.empty((dense, dense)), FIRST_RIDGE, a.max()
+    matrix, ridge, steepest = np.empty((dense, dense)), FIRST_RIDGE, 0.0
+    for i in range(a.shape[0]):
+        for c in range(columns):
+            steepest = max(steepest, a[i, c])
     largest = solve_rows(v, a, counts, sums, x, rows, tau, short, scratch)
     for iteration in range(NEWTON_STEPS):
         if largest <= tolerance:
@@ -308,7 +315,8 @@ def project_one(
             ascend_columns(v, a, sums, rows, tau)
             largest = solve_rows(v, a, counts, sums, x, rows, tau, short, scratch)
             continue
-        direction[:], origin[:] = short, tau
+        for c in range(columns):
+            direction[c], origin[c] = short[c], tau[c]
         newton_direction(a, x, ridge, steepest, matrix, direction)
         value, slope = dual(a, counts, sums, x, rows, tau), 0.0
         for c in range(columns):
@@ -325,7 +333,8 @@ def project_one(
             step *= 0.5
             cuts += 1
         if cuts == HALVINGS:
-            tau[:] = origin
+            for c in range(columns):
+                tau[c] = origin[c]
             largest = solve_rows(v, a, counts, sums, x, rows, tau, short, scratch)
         ridge = ridge / 5.0 if cuts == 0 else ridge * (4.0 if cuts < 3 else 10.0)
         ridge = min(MOST_RIDGE, max(LEAST_RIDGE, ridge))
@@ -349,7 +358,9 @@ def project_problem(problems: Problems, g: int, v: FloatArray, tolerance: float,
         return 0.0
     shape = (s - r, m - k)
     own, x = v.reshape(shape), point.x[at].reshape(shape)
-    enough = max(tolerance, 1e-13 * sums.max())
+    enough = tolerance
+    for c in range(m - k):
+        enough = max(enough, 1e-13 * sums[c])
     counts, rows = problems.rows[r:s], point.rows[r:s]
     missed = project_one(own, problems.a[at].reshape(shape), counts, sums, enough, x, rows, tau)
     return missed if missed > enough else 0.0
@@ -388,7 +399,9 @@ class Face(NamedTuple):
 @compiled
 def face_of(problems: Problems, x: FloatArray) -> Face:
     """Return the face of a projected x."""
-    count, positive, of_rows = len(problems.first) - 1, int((x > 0.0).sum()), problems.first_row[-1]
+    count, positive, of_rows = len(problems.first) - 1, 0, problems.first_row[-1]
+    for k in range(len(x)):
+        positive += x[k] > 0.0
     first, rows, entries = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64), np.zeros(of_rows + 1, np.int64)
     for g in range(count):
         columns = problems.first_column[g + 1] - problems.first_column[g]
