@@ -8,6 +8,8 @@ Import this module only for large inputs: numba takes half a second to load, and
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -164,10 +166,10 @@ def add_regions(
         if bounds[region + 1] - bounds[region] == 1:  # most tracts are one unit
             only = parts[bounds[region]]
             start, stop = of_parts.ends[only], of_parts.ends[only + 1]
-            first, last = counts.ends[region], counts.ends[region] + stop - start
-            counts.groups[first[0] : last[0]] = of_parts.groups[start[0] : stop[0]]
-            counts.entries[first[1] : last[1]] = of_parts.entries[start[1] : stop[1]]
-            counts.ends[region + 1] = last
+            copy_rows(of_parts.groups[start[0] : stop[0]], counts.groups[counts.ends[region, 0] :])
+            copy_rows(of_parts.entries[start[1] : stop[1]], counts.entries[counts.ends[region, 1] :])
+            for kind in range(2):
+                counts.ends[region + 1, kind] = counts.ends[region, kind] + stop[kind] - start[kind]
             continue
         for part in parts[bounds[region] : bounds[region + 1]]:
             entry = np.uint64(of_parts.ends[part, 1])
@@ -180,6 +182,14 @@ def add_regions(
                     found[known], is_found[iteration] = iteration, True
                     known += 1
         write_region(region, found[:known], is_found, table, counts)
+
+
+@compiled
+def copy_rows(source: NDArray[Any], target: NDArray[Any]) -> None:
+    """Copy rows to the first of `target`: an assignment of slices would compile its message about their shapes."""
+    for row in range(len(source)):
+        for column in range(source.shape[1]):
+            target[row, column] = source[row, column]
 
 
 @compiled

@@ -139,8 +139,14 @@ def mix(households: IntArray, persons: IntArray, blocks: IntArray, law: StateSiz
             continue
         total = weigh(households[row], persons[row], law, chances)
         if total > 0:
-            mixture += chances * (count / total)
-    mixture /= mixture.sum()
+            share = count / total
+            for size in range(len(mixture)):
+                mixture[size] += chances[size] * share
+    whole = 0.0
+    for size in range(len(mixture)):
+        whole += mixture[size]
+    for size in range(len(mixture)):
+        mixture[size] /= whole
     return mixture
 
 
