@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import typer
 from rich.progress import Progress
@@ -36,6 +36,7 @@ from flows.reports.curator import (
 from flows.reports.terminal import err, interruptible, is_json, labelled, out, show
 from privacy.accounting.composition import Spend
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
+from spine.settings import Jurisdiction
 from tasks.errors import Failed, Refused, all_or_none
 from tasks.lifecycle.reservation import check_account
 from tasks.lifecycle.run_directory import RunDirectory, locked, state_home
@@ -129,7 +130,10 @@ def _resumed(context: typer.Context, options: RunOptions, kind: type[RunSettings
 
 
 def _say_released(run: RunDirectory, options: RunOptions) -> None:
-    """Report that a run without a directory here is released. Raises Refused if its row has another status."""
+    """Report that a run without a directory here is released.
+
+    Raises Refused if its row has another status, or if the other jurisdiction of the same run is not released.
+    """
     try:
         row = Ledger(options.ledger_file).row(run.id)
     except LedgerError:
@@ -139,6 +143,10 @@ def _say_released(run: RunDirectory, options: RunOptions) -> None:
         raise Refused(
             f"{missing_directory(run)}{status}: if the run has not ended, give the --runs-folder it was started with"
         )
+    base = run.id.rpartition("-")[0]
+    for other in (RunDirectory(run.path.with_name(f"{base}-{name}")) for name in get_args(Jurisdiction)):
+        if other.path.is_dir() and (rest := load_settings(other)):
+            raise Refused(f"run {run.id} is released, but {other.id} is not: continue with {rest.resume}")
     out.print(f"run {run.id} is released; there is nothing to resume")
 
 

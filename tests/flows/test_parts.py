@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e_runs import settings_for
+from e2e_runs import das, settings_for
 
 from flows.execution.safetab_settings import DetailedDhcaSettings
 from flows.execution.settings import keep_settings, load_settings
+from privacy.accounting.composition import spend
+from privacy.accounting.ledger import Account, Ledger, Request
 from tasks.errors import Refused
 from tasks.lifecycle.commit import destroy_run
 from tasks.lifecycle.run_directory import SETTINGS
@@ -49,6 +52,22 @@ def test_a_run_is_resumed_without_a_part_that_began_anew_with_other_settings(
     keep_settings(pr.directory, pr.model_copy(update=changes))
     assert us.without_ended().parts == (us.model_copy(update={"both": False}),)
     assert load_settings(us.directory) == us
+
+
+def test_resuming_a_part_that_is_released_names_the_part_that_is_not(
+    us: DetailedDhcaSettings, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ledger, resume = Ledger(Path(us.ledger)), ("run", "--resume", "a-us", "--runs-folder", us.runs_folder)
+    ledger.open_account(Account("census", "zcdp", Fraction(1)))
+    ledger.reserve(Request("a-us", "census", ("01",), spend("zcdp", [Fraction(1)]), "i", "c", 1, "r"), lambda: "secret")
+    ledger.seal("a-us", "digest")
+    ledger.release("a-us", "digest")
+    destroy_run(us.directory)
+    assert das(*resume, "--ledger", us.ledger) == 1
+    (line,) = {line for line in capfd.readouterr().err.splitlines() if "a-us" in line}
+    assert line.endswith(f"run a-us is released, but a-pr is not: continue with {us.parts[1].resume}")
+    destroy_run(us.parts[1].directory)
+    assert das(*resume, "--ledger", us.ledger) == 0
 
 
 @pytest.mark.parametrize("changes", [{"run_id": "b-pr"}, {"runs_folder": "/elsewhere"}])
