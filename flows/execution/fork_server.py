@@ -80,6 +80,7 @@ def _fork(path: bytes, args: Sequence[Any], passfds: Sequence[int]) -> int:
             glibc.mallopt(number, value)
         exec(args[-1], {})  # multiprocessing's own
     finally:
+        shutil.rmtree(get_temp_dir(), ignore_errors=True)  # the parent's, which cannot remove it after a SIGKILL
         os._exit(0)  # leave the parent's exit handlers alone
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -56,6 +57,20 @@ def test_the_fork_server_has_imported_the_stages_and_has_no_thread_but_its_own(f
     assert one_thread == "True"
     assert server == f"1 {forked}", "a process with threads must not be forked"
     assert file == "False"
+
+
+def test_a_killed_command_leaves_no_folder_of_sockets() -> None:
+    program = (
+        "import os, signal\n"
+        "from flows.execution.fork_server import get_temp_dir, start_fork_server\n"
+        "start_fork_server()\n"
+        "print(get_temp_dir(), flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    command = [sys.executable, "-c", program]
+    facts = subprocess.run(command, capture_output=True, text=True, env=os.environ | LIBRARIES, check=False)
+    assert facts.returncode == -signal.SIGKILL  # its output ends when the fork server has ended
+    assert not Path(facts.stdout.strip()).exists()
 
 
 def test_runs_of_a_command_share_a_cluster(tmp_path: Path) -> None:
