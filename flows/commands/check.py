@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -73,6 +74,7 @@ def check(
 
 
 def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:
+    from flows.execution.census_plan import PAGE
     from tasks.geography.names import NAMES
     from tasks.geography.points import POINTS
     from tasks.releases.check_tables import check_forms, check_values
@@ -88,6 +90,9 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotC
         if manifest["spent"]:
             yield check_report(release, manifest)
         yield NotChecked(f"{REPORT}: words", "of the page only the figures of the spend are compared")
+    page = Path(os.path.abspath(release)).parent.parent / PAGE
+    if os.path.lexists(page):
+        yield NotChecked(str(page), "a census's page, which no manifest names: das census run writes it again")
     if not files.faults:  # otherwise its tables may hold anything
         kind = kind_of_release(manifest["release"])
         if kind is None:

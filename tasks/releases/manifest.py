@@ -146,9 +146,10 @@ def drop_unnamed(out: Path) -> None:
 
 
 def require_release(folder: Path) -> None:
-    """Raise Refused unless a folder is a release; the message names the releases in it, if any."""
+    """Raise Refused unless a folder is a release; the message names the releases in it, or in a census's products."""
     try:
-        inside = sorted(name.parent.name for name in folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else []
+        found = [name.parent for depth in ("*", "*/*") for name in folder.glob(f"{depth}/{MANIFEST}")]
+        inside = sorted(str(each.relative_to(folder)) for each in found)
         is_release = (folder / MANIFEST).exists()
     except OSError as error:  # a name that no folder can have, or one that may not be read
         raise Refused(f"{folder}: {error.strerror}") from None

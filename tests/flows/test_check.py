@@ -71,6 +71,18 @@ def faults(das: Das, release: Path) -> list[str]:
     return found
 
 
+def test_the_page_of_a_census_is_listed_as_not_checked_and_its_folder_names_the_releases(
+    das: Das, refused: Refuse, few_levels: Path, tmp_path: Path
+) -> None:
+    place = Path(shutil.copytree(few_levels, tmp_path / "releases/persons/us"))
+    page = tmp_path / "releases/index.html"
+    assert str(page) not in das("check", place, "--json")[1]
+    page.write_text("What all releases together tell about somebody: nothing")
+    unchecked = {each["part"]: each["why"] for each in json.loads(das("check", place, "--json")[1])["not_checked"]}
+    assert unchecked[str(page)] == "a census's page, which no manifest names: das census run writes it again"
+    refused("holds releases but is not one itself; name one of them: persons/us", "check", page.parent)
+
+
 def add_one(path: Path, column: str) -> None:
     """Add 1 to the first value of a column, or make a null 1."""
     table = pq.read_table(path)
