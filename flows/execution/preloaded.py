@@ -20,7 +20,7 @@ LOOK_SECONDS = 1
 
 def _end_after_run(*_: object) -> None:
     if os.getppid() != RUN:
-        os._exit(0)
+        raise SystemExit  # which removes the folder of the run's sockets
 
 
 # A worker in a long kernel would not notice that its run was killed until the kernel ends. So the fork server, which is

@@ -59,11 +59,16 @@ def test_the_fork_server_has_imported_the_stages_and_has_no_thread_but_its_own(f
     assert file == "False"
 
 
-def test_a_killed_command_leaves_no_folder_of_sockets() -> None:
+@pytest.mark.parametrize("busy", [0, 60], ids=["idle worker", "busy worker"])
+def test_a_killed_command_leaves_no_folder_of_sockets(busy: int) -> None:
     program = (
-        "import os, signal\n"
-        "from flows.execution.fork_server import get_temp_dir, start_fork_server\n"
+        "import multiprocessing, os, signal, time\n"
+        "from flows.execution.fork_server import METHOD, get_temp_dir, start_fork_server\n"
         "start_fork_server()\n"
+        "pool = multiprocessing.get_context(METHOD).Pool(1)\n"
+        "pool.apply(abs, (1,))\n"
+        f"pool.apply_async(time.sleep, ({busy},))\n"
+        "time.sleep(0.5)\n"
         "print(get_temp_dir(), flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
