@@ -39,7 +39,7 @@ from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
 from spine.settings import Jurisdiction
 from tasks.errors import Failed, Refused, all_or_none
 from tasks.lifecycle.reservation import check_account
-from tasks.lifecycle.run_directory import RunDirectory, locked, state_home
+from tasks.lifecycle.run_directory import SETTINGS, RunDirectory, locked, state_home
 from tasks.records.files import exists
 from tasks.records.findings import IN_REPORT, REPORT, Finding, NotValid, has_errors, load_findings
 from tasks.records.marks import read_mark
@@ -140,6 +140,11 @@ def _say_released(run: RunDirectory, options: RunOptions) -> None:
         row = None
     if row is None or row.status != "released":
         status = f"; the ledger calls it {row.status}" if row else ""
+        if run.path.is_dir():
+            raise Refused(
+                f"run {run.id} has no {SETTINGS} in {run.path}, so it cannot be resumed{status}: das runs discard "
+                f"{run.id} removes it"
+            )
         raise Refused(
             f"{missing_directory(run)}{status}: if the run has not ended, give the --runs-folder it was started with"
         )

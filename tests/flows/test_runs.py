@@ -116,6 +116,14 @@ def test_a_run_that_nobody_knows_is_refused(refused: Refuse, state: Path) -> Non
 # The settings of a run
 
 
+def test_a_directory_without_settings_is_not_said_to_be_missing(refused: Refuse, state: Path) -> None:
+    """A run that was killed before its first file, or a truth."""
+    RunDirectory(state / "runs/early-pr").create()
+    resume = ("run", "--resume", "early-pr", "--runs-folder", state)
+    refused("has no settings.json in", *resume)
+    refused("so it cannot be resumed: das runs discard early-pr removes it", *resume)
+
+
 def test_the_settings_of_a_run_with_a_secret_stay(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "runs/r1")
     run.create()
