@@ -6,9 +6,10 @@ decide whether it is released.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -125,13 +126,21 @@ class RunStatus:
 
 def run_status(directory: RunDirectory, ledger: Path) -> RunStatus:
     """Return the status of a run, which may have a directory, a row in its ledger, or neither."""
+    return _status(directory, ledger, _read_books)
+
+
+def _read_books(ledger: Path) -> tuple[Books, str]:
+    """Return the books of a ledger, and why a run's charge is not known if it has no row there."""
+    try:
+        return Ledger(ledger).books(), f"the ledger {ledger} has no row of it"
+    except LedgerError as error:
+        return Books(), str(error)
+
+
+def _status(directory: RunDirectory, ledger: Path, read: Callable[[Path], tuple[Books, str]]) -> RunStatus:
     there = directory if directory.path.is_dir() else None
     settings = load_settings(directory) if there else None
-    book = Ledger(Path(settings.ledger) if settings else ledger)
-    try:
-        books, unknown = book.books(), f"the ledger {book.path} has no row of it"
-    except LedgerError as error:
-        books, unknown = Books(), str(error)
+    books, unknown = read(Path(settings.ledger) if settings else ledger)
     row, marked, charge = books.runs.get(directory.id), directory.id in books.marked, "nothing"
     if row:
         charge = f"{books.accounts[row.account].amount(row.amount)} of {row.account}"
@@ -142,13 +151,11 @@ def run_status(directory: RunDirectory, ledger: Path) -> RunStatus:
 
 def run_statuses(state: Path, ledger: Path) -> Iterator[RunStatus]:
     """Yield the status of every run with a directory or a charge in the ledger, the oldest first."""
-    by_id = {directory.id: run_status(directory, ledger) for directory in run_directories(state)}
-    try:
-        charged = list(Ledger(ledger).books().runs)
-    except LedgerError:
-        charged = []
-    for run in charged:
-        by_id.setdefault(run, run_status(RunDirectory(state / "runs" / run), ledger))
+    read = cache(_read_books)  # each ledger once, however many runs it has
+    by_id = {directory.id: _status(directory, ledger, read) for directory in run_directories(state)}
+    for run in read(ledger)[0].runs:
+        if run not in by_id:
+            by_id[run] = _status(RunDirectory(state / "runs" / run), ledger, read)
     yield from sorted(by_id.values(), key=lambda each: each.began)
 
 

@@ -59,6 +59,15 @@ def test_runs_are_listed_with_their_state_and_charge(das: Das, state: Path) -> N
     assert {row["run"] for row in json.loads(out)} == {"refused-pr", "stopped-pr"}
 
 
+def test_however_many_runs_are_listed_their_ledger_is_read_once(
+    das: Das, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, books = list[Path](), Ledger.books
+    monkeypatch.setattr(Ledger, "books", lambda ledger: read.append(ledger.path) or books(ledger))
+    assert das("runs", "list", "--runs-folder", state, "--all")[0] == 0
+    assert read == [state / "ledger.sqlite"]
+
+
 def test_a_run_that_a_process_holds_is_at_work(das: Das, state: Path) -> None:
     process = hold(state / "runs/stopped-pr")
     try:
