@@ -27,7 +27,7 @@ from tasks.lifecycle.authorization import SECRET, TRUTH, is_truth, may_draw, rea
 from tasks.lifecycle.files import atomic_path, fsync, fsync_tree, fsync_up
 from tasks.lifecycle.private_folder import check_own, is_own
 from tasks.lifecycle.process import code_names, versions
-from tasks.lifecycle.reservation import Charging
+from tasks.lifecycle.reservation import Charging, ledger_errors
 from tasks.lifecycle.run_directory import SETTINGS, RunDirectory
 from tasks.lifecycle.staging import clear_staging, longest_name, own_folders, staging
 from tasks.releases.manifest import (
@@ -83,14 +83,15 @@ def is_released(run: RunDirectory, out: Path, folder: str) -> bool:
     return is_own(out / folder) and manifest.get("run") == run.id and (is_truth(run) or "NOT_PRIVATE" not in manifest)
 
 
+@ledger_errors("commit")
 def commit(run: RunDirectory, out: Path, folder: str, charging: Charging, *, charged: bool) -> Path:
     """Move the staged release to its place, end the run and return the place.
 
     `charged`: whether the run has a row in the ledger; marked data and truth have no row.
 
     Raises Refused if the run was charged and its row is lost, what is in place is not its release, or the staged files
-    are not its own; Failed if the staged release is incomplete. After either, nothing has moved, and the secret that
-    can draw the same release again still exists.
+    are not its own; Failed if the staged release is incomplete, or the ledger cannot be written now. After either, the
+    secret that can draw the same release again still exists.
     """
     if charged and is_truth(run):
         raise Failed("commit: a run that was charged must not be released without noise")

@@ -30,7 +30,7 @@ from e2e_runs import (
 
 from flows.execution.safetab import check as detailed_check
 from flows.execution.safetab_settings import DetailedDhcaSettings
-from privacy.accounting.ledger import Ledger, Row
+from privacy.accounting.ledger import Ledger, LedgerUnusable, Row
 from tasks.errors import Failed, Refused
 from tasks.lifecycle import commit, reservation
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, read_secret_digest
@@ -489,6 +489,25 @@ def test_what_has_reached_its_place_is_ended_whoever_asks(home: Home, monkeypatc
     with pytest.raises(Refused, match="another configuration"):
         home.go()
     assert not (home.run / SECRET).exists()
+    assert home.row.status == "released"
+
+
+def test_a_ledger_that_cannot_be_written_when_the_release_is_in_place_is_named(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where its disk is read-only by then, also for the run that is resumed."""
+    home.come_to("commit")
+    home.seal()
+    os.rename(home.staged, home.place)
+
+    def readonly(*_: object) -> None:
+        raise LedgerUnusable("the ledger cannot be used: attempt to write a readonly database")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "release", readonly)
+        with pytest.raises(Failed, match=r"^commit: the ledger cannot be used: attempt to write a readonly database$"):
+            home.go()
+    assert home.go() == home.place
     assert home.row.status == "released"
 
 
