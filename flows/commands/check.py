@@ -19,7 +19,7 @@ from tasks.errors import Refused
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import state_home
 from tasks.releases.check import Check, NotChecked, check_files, check_made_by, check_signature, check_spent
-from tasks.releases.manifest import MANIFEST, read_manifest, release_digest, require_release, shown_marks
+from tasks.releases.manifest import MANIFEST, SIGNATURE, read_manifest, release_digest, require_release, shown_marks
 from tasks.releases.received import NotOfRelease, reason_of
 from tasks.releases.tidy_rows import check_tidy
 
@@ -46,7 +46,7 @@ def check(
     require_release(release)
     try:
         manifest = read_manifest(release)
-        found = [*_checks(release, manifest), *([check_signature(release, publisher)] if publisher else [])]
+        found = [*_checks(release, manifest), *_signature(release, publisher)]
         done = [each for each in found if isinstance(each, Check)]
         unchecked = [each for each in found if isinstance(each, NotChecked)]
         stated = {name: manifest[name] for name in ("release", "spent")}
@@ -71,6 +71,13 @@ def check(
     if faults:
         rest = "" if whole else "; tables are not checked until the files are the release's own"
         raise Refused(f"{release} does not agree with its manifest: {faults} of {len(done)} checks found a fault{rest}")
+
+
+def _signature(release: Path, publisher: Path | None) -> Iterator[Check | NotChecked]:
+    if publisher:
+        yield check_signature(release, publisher)
+    elif os.path.lexists(release / SIGNATURE):
+        yield NotChecked(SIGNATURE, "give the publisher's key by --publisher")
 
 
 def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotChecked]:

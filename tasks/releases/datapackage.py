@@ -244,7 +244,8 @@ def slug(text: str) -> str:
 def columns_of(path: Path, delimiter: str) -> dict[str, pa.DataType | None]:
     """Return the columns of a file with their types in Parquet; None as the type in text.
 
-    Raises NotOfRelease for two columns of one name: readers differ in the one that they take.
+    Raises NotOfRelease for two columns of one name, since readers differ in the one that they take, and for metadata,
+    by which some readers name, index or even make columns.
     """
     names, types = _columns_of_parquet(path) if path.suffix == ".parquet" else _columns_of_text(path, delimiter)
     if twice := [name for name, number in Counter(names).items() if number > 1]:
@@ -254,6 +255,8 @@ def columns_of(path: Path, delimiter: str) -> dict[str, pa.DataType | None]:
 
 def _columns_of_parquet(path: Path) -> tuple[list[str], list[pa.DataType]]:
     schema = pq.read_schema(path)
+    if schema.metadata or any(field.metadata for field in schema):
+        raise NotOfRelease(f"{path.name} has metadata, by which readers may read another table")
     return schema.names, schema.types
 
 

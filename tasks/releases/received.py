@@ -62,11 +62,25 @@ def read_in(release: Path, name: str) -> bytes:
 
 
 def read_json(release: Path, name: str) -> Any:
-    """Return a JSON file of a release. Raises NotOfRelease as `read_in`, and for invalid JSON."""
+    """Return a JSON file of a release.
+
+    Raises NotOfRelease as `read_in`, for what is not JSON in UTF-8, and for a name that an object has twice: readers
+    differ in the one that they take.
+    """
     try:
-        return json.loads(read_in(release, name))
+        return json.loads(read_in(release, name).decode(), object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:  # also numbers with too many digits, and endless brackets
         raise NotOfRelease(f"{name} is not JSON: {str(error)[:100]}") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON. Raises ValueError for a name that it has twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in found if names.count(name) > 1)
+        raise ValueError(f"{twice!a:.60} stands twice in one object")
+    return found
 
 
 def entries(release: Path) -> Iterator[tuple[str, bool]]:

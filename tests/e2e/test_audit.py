@@ -227,6 +227,7 @@ def test_a_release_is_signed_by_its_publisher(
     text = (place / SIGNATURE).read_text()
     assert das("check", place, "--publisher", public) == 0
     assert das("check", place) == 0, "a signature is no foreign file"
+    assert "not checked: manifest.sig (give the publisher's key by --publisher)" in capfd.readouterr().out
     assert office.das("check", place, "--publisher", public) == 0
     assert "3 of 4 acts are signed" in capfd.readouterr().out
     assert SIGNATURE not in read_manifest(place)["files"]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
 from fractions import Fraction
 from functools import partial
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
@@ -334,6 +334,31 @@ def test_a_table_that_is_none_is_refused(refused: Refuse, release: Path) -> None
         path.write_bytes(content)
         rewrite(release)
         refused("cannot be checked by its manifest.json: ArrowInvalid Parquet", "check", release)
+
+
+def test_what_readers_take_in_different_ways_is_refused(refused: Refuse, release: Path) -> None:
+    """A name that stands twice, another encoding than UTF-8, and the metadata of Parquet that pandas and R follow."""
+
+    def rewritten(name: str, content: bytes) -> None:
+        before = (release / name).read_bytes()
+        (release / name).write_bytes(content)
+        if name != MANIFEST:
+            manifest = {key: value for key, value in read_manifest(release).items() if key != "files"}
+            (release / MANIFEST).unlink()
+            write_manifest(release, manifest)
+        refused(f"{Path(name).name} {fault}", "check", release)
+        (release / name).write_bytes(before)
+
+    for name, twice in ((MANIFEST, "spent"), (PACKAGE_FILE, "title")):
+        text, fault = (release / name).read_text(), f"is not JSON: '{twice}' stands twice in one object"
+        rewritten(name, text.replace("{", f'{{"{twice}": "exact counts",', 1).encode())
+    fault = "is not JSON: 'utf-8' codec can't decode"
+    rewritten(MANIFEST, (release / MANIFEST).read_text().encode("utf-16"))
+    path = next((release / "parquet/t1").iterdir())
+    table, sink = pq.read_table(path), BytesIO()
+    pq.write_table(table.replace_schema_metadata({"pandas": '{"index_columns": ["COUNT"]}'}), sink)
+    fault = "has metadata, by which readers may read another table"
+    rewritten(str(path.relative_to(release)), sink.getvalue())
 
 
 def check_with(release: Path, path: tuple[Any, ...], value: Any) -> None:
