@@ -357,7 +357,7 @@ def test_what_readers_take_in_different_ways_is_refused(refused: Refuse, release
     path = next((release / "parquet/t1").iterdir())
     table, sink = pq.read_table(path), BytesIO()
     pq.write_table(table.replace_schema_metadata({"pandas": '{"index_columns": ["COUNT"]}'}), sink)
-    fault = "has metadata, by which readers may read another table"
+    fault = "has metadata by which readers may read another table"
     rewritten(str(path.relative_to(release)), sink.getvalue())
 
 
