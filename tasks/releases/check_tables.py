@@ -30,6 +30,7 @@ from tasks.releases.release_database import ReleaseDatabase, identifier
 from tasks.releases.text_twin import differing_rows
 
 OF_ALL = (PACKAGE_FILE, DICTIONARY_FILE, README)  # files that every release has
+FOLLOWED = {b"pandas", b"r"}  # metadata by which pandas and R name, index or make columns of a Parquet file
 MEMORY = "256MB"  # for distinct keys, which then spill: 50 million take a minute, as without it
 TYPES = {  # types of Table Schema, by Arrow's
     "string": lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind),
@@ -92,6 +93,8 @@ def _faults_of_columns(release: Path, tables: Sequence[Resource], description: D
             expected = description.required_columns(path)
             yield from (f"{path} has no column {name}" for name in expected if name not in found)
             yield from (f"{path}: {fault}" for fault in _faults_of_types(table, found))
+            if path.endswith(".parquet") and FOLLOWED.intersection(pq.read_schema(release / path).metadata or ()):
+                yield f"{path} has metadata by which pandas or R make another table of it"
 
 
 def _faults_of_types(table: Resource, found: Mapping[str, pa.DataType | None]) -> Iterator[str]:

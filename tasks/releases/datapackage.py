@@ -41,7 +41,6 @@ DICTIONARY_COLUMNS = ("FILES", "COLUMN", "UNIT", "CODE", "MEANING")
 PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
 UNQUOTED = {"quoteChar": "\x1f"}  # a character that no text has: the standard cannot express text without quotes
 ACCENTS = re.compile("[\u0300-\u036f]")  # in a text's NFKD form
-FOLLOWED = {b"pandas", b"r"}  # metadata of Parquet by which pandas and R make something else of the columns
 LONGEST_HEADER = 1 << 20  # characters of the first line of a text
 OWN = "das:"
 OWN_OF_COLUMN = ("unit", "role", "of", "frame", "labels", "region", "digits", "names", "level", "total", "overlap")
@@ -245,8 +244,7 @@ def slug(text: str) -> str:
 def columns_of(path: Path, delimiter: str) -> dict[str, pa.DataType | None]:
     """Return the columns of a file with their types in Parquet; None as the type in text.
 
-    Raises NotOfRelease for two columns of one name, since readers differ in the one that they take, and for metadata of
-    pandas and R, by which these name, index or even make columns.
+    Raises NotOfRelease for two columns of one name: readers differ in the one that they take.
     """
     names, types = _columns_of_parquet(path) if path.suffix == ".parquet" else _columns_of_text(path, delimiter)
     if twice := [name for name, number in Counter(names).items() if number > 1]:
@@ -256,8 +254,6 @@ def columns_of(path: Path, delimiter: str) -> dict[str, pa.DataType | None]:
 
 def _columns_of_parquet(path: Path) -> tuple[list[str], list[pa.DataType]]:
     schema = pq.read_schema(path)
-    if FOLLOWED.intersection(schema.metadata or ()) or any(field.metadata for field in schema):
-        raise NotOfRelease(f"{path.name} has metadata by which readers may read another table")
     return schema.names, schema.types
 
 
