@@ -148,9 +148,10 @@ def drop_unnamed(out: Path) -> None:
 def require_release(folder: Path) -> None:
     """Raise Refused unless a folder is a release; the message names the releases in it, or in a census's products."""
     try:
-        found = [name.parent for depth in ("*", "*/*") for name in folder.glob(f"{depth}/{MANIFEST}")]
-        inside = sorted(str(each.relative_to(folder)) for each in found)
         is_release = (folder / MANIFEST).exists()
+        depths = ("*",) if is_release else ("*", "*/*")
+        found = [name.parent for depth in depths for name in folder.glob(f"{depth}/{MANIFEST}")]
+        inside = sorted(str(each.relative_to(folder)) for each in found)
     except OSError as error:  # a name that no folder can have, or one that may not be read
         raise Refused(f"{folder}: {error.strerror}") from None
     if inside:
