@@ -20,6 +20,7 @@ from flows.reports.curator import show_findings
 from flows.reports.terminal import interruptible
 from tasks.errors import Refused
 from tasks.lifecycle.commit import end_truth
+from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import RunDirectory, locked, state_home
 from tasks.lifecycle.workers import Workers
 from tasks.records.findings import IN_REPORT, has_errors, load_findings
@@ -127,6 +128,8 @@ class RunOptions(LedgerOptions):
         """
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")  # bars take the place of its log
         if not self.cluster.scheduler:
+            if "spine.compiled" in stages:
+                use_kernels(self.home)  # first: numba reads the folder of kernels once, when it is imported
             start_fork_server(*stages)
 
     def shared_settings(self) -> dict[str, Any]:

@@ -169,6 +169,20 @@ def test_other_commands_do_not_import_numba() -> None:
 
 
 @pytest.mark.ci
+def test_workers_that_are_forked_with_numba_use_the_folder_of_kernels(tmp_path: Path) -> None:
+    """numba reads the setting when it is imported; without it, it caches next to the sources, of whatever version."""
+    program = """
+import os, sys, pathlib
+os.environ.pop("NUMBA_CACHE_DIR")
+from flows.commands.options import RunOptions
+RunOptions(runs_folder=pathlib.Path(sys.argv[1])).start_ahead("spine.compiled")
+from spine.top_down.rounding import rounded
+sys.exit(not rounded.stats.cache_path.startswith(os.environ["NUMBA_CACHE_DIR"]))
+"""
+    assert subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False).returncode == 0
+
+
+@pytest.mark.ci
 def test_an_estimation_imports_scipy_only_if_a_solver_fails() -> None:
     """Every worker of a run imports it: scipy's matrices and HiGHS take a third of a second of processor time."""
     program = "import sys, spine.top_down.descend, spine.gls.tree_answers; sys.exit('scipy.sparse' in sys.modules)"
