@@ -23,8 +23,10 @@ def raised_twice(values: FloatArray, by: int) -> float:
 
 def test_a_kernel_is_a_part_of_its_callers_and_compiled_once_for_literals_and_others() -> None:
     kernel: Any = raised
+    caller: Any = raised_twice
+    caller._cache.disable()  # a cached one needs no part
     values = np.arange(3.0)
-    assert raised_twice(values, 2) == 6.0 + 12.0
+    assert caller(values, 2) == 6.0 + 12.0
     assert values.tolist() == [3.0, 4.0, 5.0]
     assert not kernel.overloads
     assert len(kernel.part.overloads) == 1
