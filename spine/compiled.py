@@ -16,7 +16,6 @@ from typing import Any, TypeVar, cast
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher, cpu_target
-from numba.core.target_extension import CPU, jit_registry
 from numba.core.types import unliteral
 from numba.extending import overload
 
@@ -62,21 +61,12 @@ class Part(CPUDispatcher):
         return overload.library
 
 
-def part(**options: Any) -> Callable[[Any], Part]:
-    """Return a decorator that makes parts; options are those of numba's `jit`."""
-    return lambda function: Part(function, None, options | {"nopython": True}, PartCompiler)
-
-
-del jit_registry[CPU]
-jit_registry[CPU] = part  # by which numba makes its own functions that kernels call
-
-
 class Kernel(CPUDispatcher):
     """A kernel as Python calls it."""
 
     def __init__(self, function: Any, locals: Any = None, targetoptions: Any = None) -> None:
         super().__init__(function, locals, targetoptions)
-        self.part = part(**targetoptions)(function)
+        self.part = Part(function, None, targetoptions, PartCompiler)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Return the part's signature for some arguments: a literal's type, or each literal would compile it anew."""
