@@ -48,7 +48,7 @@ class PartCompiler(Compiler):
 
 
 class Part(CPUDispatcher):
-    """A kernel as other kernels call it. What numba knows by its machine code is known by its library."""
+    """A kernel as other kernels call it: numba is given its library in place of the address of machine code."""
 
     def add_overload(self, cres: Any) -> None:
         """Enter the kernel as compiled for some types."""

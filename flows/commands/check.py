@@ -99,7 +99,7 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check | NotC
         yield NotChecked(f"{REPORT}: words", "of the page only the figures of the spend are compared")
     page = Path(os.path.abspath(release)).parent.parent / PAGE
     if os.path.lexists(page):
-        yield NotChecked(str(page), "a census's page, which no manifest names: das census run writes it again")
+        yield NotChecked(str(page), "no manifest names this page; if it is a census's, das census run writes it again")
     if not files.faults:  # otherwise its tables may hold anything
         kind = kind_of_release(manifest["release"])
         if kind is None:

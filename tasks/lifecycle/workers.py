@@ -60,7 +60,7 @@ class Workers:
             as the function raised it.
         Either is raised only after every other piece has ended, so that a retry meets no piece of an earlier try.
         """
-        results, problems = self._ended(stage, guard, [(stage, run, function, *argument) for argument in arguments])
+        results, problems = self.outcomes(stage, guard, [(stage, run, function, *argument) for argument in arguments])
         for kind in (Refused, Failed):
             for problem in problems:
                 if isinstance(problem, kind):
@@ -69,14 +69,7 @@ class Workers:
             raise lost(stage, problems[0])
         return results
 
-    def map_public(self, stage: str, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Call `function(*argument)` for each argument, as `map`, of public data: an exception comes as it is."""
-        results, problems = self._ended(stage, function, arguments)
-        if problems:
-            raise problems[0]
-        return results
-
-    def _ended(
+    def outcomes(
         self, stage: str, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
     ) -> tuple[list[Any], list[BaseException]]:
         """Return the results of all calls, and the exceptions of those that failed."""
@@ -111,13 +104,19 @@ class Workers:
                 raise Failed(f"cluster: the worker {address} {how}: {SAME_CODE}, then resume")
 
 
-def map_states(
-    workers: Workers | None, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
+def map_public(
+    workers: Workers | None, stage: str, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
 ) -> list[Any]:
-    """Call a function with each tuple of arguments, of public data: on workers or, without any, in this process."""
+    """Call `function(*argument)` for each argument: on workers or, without any, in this process.
+
+    Of public data: an exception is raised as it is, after all calls have ended.
+    """
     if workers is None:
         return [function(*argument) for argument in arguments]
-    return workers.map_public("spine", function, arguments)
+    results, problems = workers.outcomes(stage, function, arguments)
+    if problems:
+        raise problems[0]
+    return results
 
 
 def check_worker(code: str, paths: Paths, dask_worker: Worker | None = None) -> None:

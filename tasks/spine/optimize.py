@@ -17,7 +17,7 @@ from tasks.geography.blocks.geography import needed
 from tasks.lifecycle.new_folder import new_folder
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import SEE_SPINE
-from tasks.lifecycle.workers import Workers, map_states
+from tasks.lifecycle.workers import Workers, map_public
 from tasks.records.files import read_bytes
 from tasks.records.marks import GRF_FILE
 from tasks.records.tables import split_header
@@ -35,7 +35,7 @@ def optimize_spine(prepared: Prepared, workers: Workers | None = None) -> SpineS
 
 def summarize_states(prepared: Prepared, workers: Workers | None) -> list[StateSpineSummary]:
     """Build the spines of every state; return the summaries that the root needs."""
-    return map_states(workers, summarize_state, [(path, prepared.plan) for path in prepared.paths])
+    return map_public(workers, "spine", summarize_state, [(path, prepared.plan) for path in prepared.paths])
 
 
 def build_spine(

@@ -22,7 +22,7 @@ import pyarrow.parquet
 from spine.noise import Noise, noise, record_cost
 from spine.settings import SpineSettings
 from spine.variance import Root
-from tasks.lifecycle.workers import Workers, map_states
+from tasks.lifecycle.workers import Workers, map_public
 from tasks.releases.datapackage import write_package
 from tasks.releases.description import Description
 from tasks.releases.manifest import file_names
@@ -63,7 +63,7 @@ def write_spine(prepared: Prepared, states: Sequence[StateSpineSummary], workers
     """Join the states under their root, and write everything."""
     plan, folder = prepared.plan, prepared.folder
     root_of = roots(states, plan)
-    written: list[Written] = map_states(workers, write_state, _second_pass(prepared, states, root_of))
+    written: list[Written] = map_public(workers, "spine", write_state, _second_pass(prepared, states, root_of))
     entities = entity_table([state.families for state in written], plan, root_of)
     classes = class_table(entities)
     levels = level_table(states, plan, written, root_of)

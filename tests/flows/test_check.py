@@ -79,7 +79,7 @@ def test_the_page_of_a_census_is_listed_as_not_checked_and_its_folder_names_the_
     assert str(page) not in das("check", place, "--json")[1]
     page.write_text("What all releases together tell about somebody: nothing")
     unchecked = {each["part"]: each["why"] for each in json.loads(das("check", place, "--json")[1])["not_checked"]}
-    assert unchecked[str(page)] == "a census's page, which no manifest names: das census run writes it again"
+    assert unchecked[str(page)] == "no manifest names this page; if it is a census's, das census run writes it again"
     refused("holds releases but is not one itself; name one of them: persons/us", "check", page.parent)
 
 

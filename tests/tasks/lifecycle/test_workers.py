@@ -25,7 +25,7 @@ from tasks.errors import Failed, Refused
 from tasks.lifecycle import process, workers
 from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.lifecycle.workers import Workers, lost, map_states
+from tasks.lifecycle.workers import Workers, lost, map_public
 
 TESTS = Path(__file__).parents[2]
 
@@ -176,13 +176,13 @@ def test_the_spine_gives_up_a_cluster_whose_workers_are_killed(
     client, worker = mortal
     mortals = Workers(client, progress=lambda *_: worker.kill(), patience=0.5)
     with pytest.raises(Failed, match="spine: the workers did not return all pieces"):
-        map_states(mortals, time.sleep, [(600,), (600,)])
+        map_public(mortals, "spine", time.sleep, [(600,), (600,)])
 
 
 def test_what_a_piece_of_the_spine_raises_comes_as_it_is(client: Client) -> None:
-    assert map_states(Workers(client), divmod, [(7, 2), (9, 4)]) == [(3, 1), (2, 1)]
+    assert map_public(Workers(client), "spine", divmod, [(7, 2), (9, 4)]) == [(3, 1), (2, 1)]
     with pytest.raises(ZeroDivisionError):
-        map_states(Workers(client), divmod, [(7, 2), (9, 0)])
+        map_public(Workers(client), "spine", divmod, [(7, 2), (9, 0)])
 
 
 def test_workers_with_other_code_are_not_worked_with(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +235,7 @@ def test_a_worker_that_comes_later_with_other_code_does_nothing(
         Workers(client).map("a stage", run, piece, [(0, "")])
     assert not (run / "0").exists()
     with pytest.raises(Failed, match="runs different code"):
-        map_states(Workers(client), divmod, [(7, 2)])
+        map_public(Workers(client), "spine", divmod, [(7, 2)])
 
 
 def test_a_worker_names_the_path_that_it_does_not_see_and_does_nothing(
