@@ -22,7 +22,7 @@ from tasks.safetab import validation
 from tests.conftest import UNTIDY
 from tests.systems.in_process import flow
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("shared_cluster", "no_server")]
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("shared_cluster", "prefect_server")]
 PR, STATE = "72", "TABBLKST"
 
 

@@ -534,7 +534,7 @@ def test_only_what_the_ledger_sealed_is_taken_for_the_release_of_a_charged_run(h
 
 
 def test_changed_data_under_the_same_account_is_said_to_the_curator_alone(
-    home: Home, no_server: None, capfd: pytest.CaptureFixture[str]
+    home: Home, prefect_server: None, capfd: pytest.CaptureFixture[str]
 ) -> None:
     home.go()
     other_persons(home, pytest.MonkeyPatch())
@@ -628,7 +628,7 @@ def test_a_discarded_run_stays_charged(home: Home, capfd: pytest.CaptureFixture[
     assert not (home.run / SECRET).exists()
 
 
-def test_the_flow_itself_is_refused_what_the_stages_are(home: Home, no_server: None) -> None:
+def test_the_flow_itself_is_refused_what_the_stages_are(home: Home, prefect_server: None) -> None:
     """The flow calls the stages as `go` does: without an account it draws nothing, and a refusal is not retried."""
     from flows.prefect_flows import detailed_dhca  # with Prefect, which the processes that tests start can do without
 

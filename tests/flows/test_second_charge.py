@@ -65,7 +65,7 @@ def at_terminal(monkeypatch, answer: str, *words: object) -> tuple[int, str]:
 
 
 @pytest.mark.e2e
-@pytest.mark.usefixtures("no_server", "shared_cluster")
+@pytest.mark.usefixtures("prefect_server", "shared_cluster")
 def test_only_yes_at_the_terminal_charges_again(made, tmp_path, monkeypatch, capsys):
     ledger = open_account(tmp_path, 9, "puredp")
 
